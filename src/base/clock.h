@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* clock.h - reading clocks, and times as text. A time is int64 nanoseconds since 1970, UTC (1677 to 2262). */
+#ifndef GRIDLINE_BASE_CLOCK_H
+#define GRIDLINE_BASE_CLOCK_H
+
+#include "base/slice.h"
+
+#include <stdint.h>
+
+#define NS_PER_S INT64_C(1000000000)
+
+int64_t clock_utc_ns(void);  /* CLOCK_REALTIME */
+int64_t clock_mono_ns(void); /* CLOCK_MONOTONIC: for intervals and deadlines */
+int64_t clock_boot_ns(void); /* CLOCK_BOOTTIME: goes on during suspend */
+
+enum { CLOCK_TEXT_MAX = 40 };
+
+/* 2026-11-15T21:20:28.123456Z; the fraction has 6 digits, or 9 where the time is not whole microseconds. */
+size_t clock_print_iso(char *to, int64_t t);
+/* 20261115212028.123456, the same fraction. */
+size_t clock_print_ulm(char *to, int64_t t);
+
+/* YYYY-MM-DD[T| ]HH:MM:SS[.fraction][Z|±HH:MM]; also a date alone. No zone means UTC. Fractions of up to 9
+ * digits are exact, further ones are cut. E_PROTO, or -ERANGE outside the years a time can hold. */
+int clock_parse_iso(struct slice s, int64_t *out);
+/* YYYYMMDDHHMMSS[.fraction]. *digits (NULL is fine) gets the number of fraction digits. */
+int clock_parse_ulm(struct slice s, int64_t *out, size_t *digits);
+/* Seconds since 1970 with up to 9 fraction digits, exactly. */
+int clock_parse_epoch(struct slice s, int64_t *out);
+/* What a person types: any of the above, or now, now-15m, now+1h. */
+int clock_parse_human(struct slice s, int64_t now, int64_t *out);
+
+#endif

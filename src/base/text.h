@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* text.h - UTF-8, base64 and character classes: what every text encoding needs. ASCII rules, no locale. */
+#ifndef GRIDLINE_BASE_TEXT_H
+#define GRIDLINE_BASE_TEXT_H
+
+#include "base/slice.h"
+#include "base/strbuf.h"
+
+/* True for well-formed UTF-8 (no overlong forms, no surrogates, at most U+10FFFF). 8 bytes a step on ASCII. */
+bool text_is_utf8(struct slice s);
+/* True when s holds a byte below 0x20 or 0x7f: what no line-based format can carry as it is. */
+bool text_has_control(struct slice s);
+
+/* [A-Za-z0-9._:-]{1,128}: names of events and fields. */
+bool text_is_name(struct slice s);
+
+/* Appends s in base64 (RFC 4648, padded). */
+void text_add_base64(struct strbuf *out, struct slice s);
+/* Appends what s decodes to; E_PROTO on any byte out of place (then *out is as it was). Canonical input only:
+ * padded, no white space, unused bits zero. */
+int text_from_base64(struct slice s, struct strbuf *out);
+
+/* 0..15, or -1. */
+static inline int text_hex_digit(char c)
+{
+    if (c >= '0' && c <= '9')
+        return c - '0';
+    c = slice_lower(c);
+    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+/* Shell-style pattern: `*` any run, `?` one byte, `[a-z]` `[!a-z]` a class, `\` quotes. Case matters.
+ * Linear in practice, never exponential: one backtrack point. */
+bool text_glob(struct slice pattern, struct slice s);
+
+#endif

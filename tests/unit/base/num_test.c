@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "unit/test.h"
+
+#include "base/err.h"
+#include "base/num.h"
+
+#include <errno.h>
+#include <locale.h>
+#include <math.h>
+
+static void check_float(double v, const char *text)
+{
+    char buf[NUM_TEXT_MAX + 1];
+    assert_slice(slice_of(buf, num_print_float(buf, v)), text);
+}
+
+static void test_print_float(void **state)
+{
+    (void)state;
+    check_float(0, "0.0");
+    check_float(-0.0, "-0.0");
+    check_float(5, "5.0");
+    check_float(-1.5, "-1.5");
+    check_float(0.1, "0.1");
+    check_float(100, "100.0");
+    check_float(1e15, "1000000000000000.0");
+    check_float(1e16, "1e16");
+    check_float(1.5e-7, "1.5e-7");
+    check_float(0.00001, "0.00001");
+    check_float(5e-324, "5e-324");
+    check_float(1.7976931348623157e308, "1.7976931348623157e308");
+    check_float(0.1 + 0.2, "0.30000000000000004");
+    check_float(NAN, "NaN");
+    check_float(INFINITY, "Inf");
+    check_float(-INFINITY, "-Inf");
+}
+
+/* Any bit pattern: what is printed reads back as the same bits and is classified as that float. */
+static void test_float_round_trip(void **state)
+{
+    (void)state;
+    uint64_t seed = 7;
+    for (int i = 0; i < 300000; i++) {
+        uint64_t bits = test_random(&seed);
+        double v, back;
+        if (i % 3 == 0)
+            v = (double)(int64_t)(bits % 20000001 - 10000000) / 1000.0;
+        else
+            memcpy(&v, &bits, 8);
+        char buf[NUM_TEXT_MAX + 1];
+        size_t n = num_print_float(buf, v);
+        assert_true(n <= NUM_TEXT_MAX);
+        assert_int_equal(num_parse_float(slice_of(buf, n), &back), 0);
+        assert_true(isnan(v) ? isnan(back) : memcmp(&v, &back, 8) == 0);
+        assert_int_equal(num_classify(slice_of(buf, n)).is, NUM_FLOAT);
+    }
+}
+
+static void test_other_locale(void **state)
+{
+    (void)state;
+    if (!setlocale(LC_ALL, "de_DE.UTF-8"))
+        skip(); /* the machine has no such locale */
+    check_float(0.1 + 0.2, "0.30000000000000004");
+    double v;
+    assert_int_equal(num_parse_float(SLICE_LIT("0.30000000000000004"), &v), 0);
+    assert_true(v == 0.1 + 0.2);
+    (void)setlocale(LC_ALL, "C");
+}
+
+static void test_classify(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text;
+        enum num_class is;
+    } cases[] = {
+        {"5", NUM_INT},          {"-5", NUM_INT},        {"0", NUM_INT},          {"-0", NUM_NOT},
+        {"007", NUM_NOT},        {"+5", NUM_NOT},        {"", NUM_NOT},           {"-", NUM_NOT},
+        {"1.5", NUM_FLOAT},      {"1.50", NUM_NOT},      {".5", NUM_NOT},         {"5.", NUM_NOT},
+        {"1e5", NUM_NOT},        {"1e16", NUM_FLOAT},    {"1e+16", NUM_NOT},      {"1E16", NUM_NOT},
+        {"5.0", NUM_FLOAT},      {"-0.0", NUM_FLOAT},    {"NaN", NUM_FLOAT},      {"nan", NUM_NOT},
+        {"Inf", NUM_FLOAT},      {"-Inf", NUM_FLOAT},    {"inf", NUM_NOT},        {"0x10", NUM_NOT},
+        {"9223372036854775807", NUM_INT},                {"9223372036854775808", NUM_UINT},
+        {"18446744073709551615", NUM_UINT},              {"18446744073709551616", NUM_NOT},
+        {"-9223372036854775808", NUM_INT},               {"-9223372036854775809", NUM_NOT},
+        {"20041019121500.123456", NUM_NOT},              {"1.2.3", NUM_NOT},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        enum num_class is = num_classify(slice_str(cases[i].text)).is;
+        if (is != cases[i].is)
+            fail_msg("%s is %d, not %d", cases[i].text, is, cases[i].is);
+    }
+}
+
+static void test_integers(void **state)
+{
+    (void)state;
+    int64_t i = 1;
+    uint64_t u = 1;
+    assert_int_equal(num_parse_int(SLICE_LIT("-9223372036854775808"), &i), 0);
+    assert_true(i == INT64_MIN);
+    assert_int_equal(num_parse_int(SLICE_LIT("9223372036854775808"), &i), -ERANGE);
+    assert_int_equal(num_parse_uint(SLICE_LIT("18446744073709551616"), &u), -ERANGE);
+    assert_int_equal(num_parse_uint(SLICE_LIT("12a"), &u), E_PROTO);
+    assert_int_equal(u, 1); /* untouched on failure */
+    char buf[NUM_TEXT_MAX];
+    assert_slice(slice_of(buf, num_print_int(buf, INT64_MIN)), "-9223372036854775808");
+    assert_slice(slice_of(buf, num_print_uint(buf, UINT64_MAX)), "18446744073709551615");
+}
+
+static void test_units(void **state)
+{
+    (void)state;
+    uint64_t size;
+    int64_t ns;
+    assert_int_equal(num_parse_size(SLICE_LIT("2GiB"), &size), 0);
+    assert_int_equal(size, 2ull << 30);
+    assert_int_equal(num_parse_size(SLICE_LIT("1.5k"), &size), 0);
+    assert_int_equal(size, 1500);
+    assert_int_equal(num_parse_size(SLICE_LIT("5 apples"), &size), E_PROTO);
+    assert_int_equal(num_parse_duration(SLICE_LIT("250ms"), &ns), 0);
+    assert_int_equal(ns, 250000000);
+    assert_int_equal(num_parse_duration(SLICE_LIT("10"), &ns), 0);
+    assert_int_equal(ns, 10000000000);
+    assert_int_equal(num_parse_duration(SLICE_LIT("9999999999d"), &ns), -ERANGE);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_print_float), cmocka_unit_test(test_float_round_trip),
+        cmocka_unit_test(test_other_locale), cmocka_unit_test(test_classify),
+        cmocka_unit_test(test_integers),     cmocka_unit_test(test_units),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

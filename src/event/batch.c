@@ -45,6 +45,8 @@ struct batch_builder {
     size_t n, cap;
     const struct schema **schemas;
     size_t n_schemas, cap_schemas;
+    bool has_origin;
+    struct batch_origin origin;
     struct slice host, prog; /* the last ones, already in the arena: most events repeat them */
 };
 
@@ -62,6 +64,7 @@ struct batch_builder *batch_builder_create(struct registry *registry, unsigned f
 static void start_over(struct batch_builder *b)
 {
     b->n = b->n_schemas = 0;
+    b->has_origin = false;
     b->host = b->prog = (struct slice){"", 0};
 }
 
@@ -86,7 +89,7 @@ void batch_builder_limit(struct batch_builder *b, size_t max_events, size_t max_
 
 bool batch_builder_full(const struct batch_builder *b)
 {
-    return b->n >= b->max_events || b->arena.total - (size_t)(b->arena.end - b->arena.at) >= b->max_bytes;
+    return b->has_origin || b->n >= b->max_events || b->arena.total - (size_t)(b->arena.end - b->arena.at) >= b->max_bytes;
 }
 
 size_t batch_builder_count(const struct batch_builder *b)
@@ -99,9 +102,11 @@ void *batch_builder_alloc(struct batch_builder *b, size_t n)
     return arena_alloc(&b->arena, n);
 }
 
-static int grow_events(struct batch_builder *b)
+static int grow_events(struct batch_builder *b, size_t more)
 {
     size_t cap = b->cap ? b->cap * 2 : 64;
+    while (cap < b->n + more)
+        cap *= 2;
     struct event *events = mem_try_resize(b->events, cap * sizeof *events);
     if (!events)
         return -ENOMEM;
@@ -116,7 +121,7 @@ static int grow_events(struct batch_builder *b)
     return 0;
 }
 
-static int use_schema(struct batch_builder *b, const struct schema *s)
+int batch_builder_use_schema(struct batch_builder *b, const struct schema *s)
 {
     for (size_t i = b->n_schemas; i-- > 0;)
         if (b->schemas[i] == s)
@@ -189,9 +194,9 @@ static int add_event(struct batch_builder *b, const struct event_head *head, con
     if (r == 0)
         r = keep_origin_name(b, head->prog, &b->prog, "prog", why);
     if (r == 0 && b->n == b->cap)
-        r = grow_events(b);
+        r = grow_events(b, 1);
     if (r == 0)
-        r = use_schema(b, schema);
+        r = batch_builder_use_schema(b, schema);
     if (r < 0)
         return r;
     if (b->flags & BUILDER_KEEP_RAW)
@@ -277,6 +282,32 @@ void batch_builder_set_raw(struct batch_builder *b, struct slice raw)
         b->raw[b->n - 1] = raw;
 }
 
+struct event *batch_builder_bulk(struct batch_builder *b, size_t n)
+{
+    if (b->n + n > b->cap && grow_events(b, n) < 0)
+        return NULL;
+    if (b->flags & BUILDER_KEEP_RAW)
+        memset(b->raw + b->n, 0, n * sizeof *b->raw);
+    b->n += n;
+    return b->events + b->n - n;
+}
+
+void batch_builder_set_origin(struct batch_builder *b, const struct batch_origin *origin)
+{
+    b->origin = *origin;
+    b->has_origin = true;
+}
+
+struct registry *batch_builder_registry(struct batch_builder *b)
+{
+    return b->registry;
+}
+
+bool batch_builder_borrows(const struct batch_builder *b)
+{
+    return b->flags & BUILDER_BORROW;
+}
+
 static void drop_all(struct batch_builder *b)
 {
     for (size_t i = 0; i < b->n_schemas; i++)
@@ -312,8 +343,9 @@ struct batch *batch_builder_finish(struct batch_builder *b, const struct batch_o
                                   .arena = b->arena,
                                   .schemas = schemas,
                                   .n_schemas = b->n_schemas};
-    block->batch.origin = origin ? *origin
-                                 : (struct batch_origin){.clock = {.bound_ns = CLOCK_BOUND_UNKNOWN}};
+    block->batch.origin = origin          ? *origin
+                          : b->has_origin ? b->origin
+                                          : (struct batch_origin){.clock = {.bound_ns = CLOCK_BOUND_UNKNOWN}};
     atomic_init(&block->batch.refs, 1);
     b->arena = (struct arena){0};
     start_over(b);

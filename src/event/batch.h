@@ -76,6 +76,15 @@ void batch_builder_set_raw(struct batch_builder *b, struct slice raw);
 /* Arena memory that lives as long as the batch being built; for decoders that unescape. NULL: no memory. */
 void *batch_builder_alloc(struct batch_builder *b, size_t n);
 
+/* For block_decode, which has checked everything itself: n events to fill in, counted at once (NULL: no
+ * memory); the schemas they use; and the origin that finish takes when it is given none. A builder with an
+ * origin is full. */
+struct event *batch_builder_bulk(struct batch_builder *b, size_t n);
+int batch_builder_use_schema(struct batch_builder *b, const struct schema *s);
+void batch_builder_set_origin(struct batch_builder *b, const struct batch_origin *origin);
+struct registry *batch_builder_registry(struct batch_builder *b);
+bool batch_builder_borrows(const struct batch_builder *b);
+
 /* Ends the batch: an owned reference, or NULL when it holds no event or memory ran out (the builder is empty
  * then). The builder is ready for the next one. */
 struct batch *batch_builder_finish(struct batch_builder *b, const struct batch_origin *origin);

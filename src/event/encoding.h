@@ -21,13 +21,18 @@
 struct decoder;
 struct encoder;
 
+/* No unit of any encoding is longer; a caller that gives this much at a time always makes progress. */
+enum { DECODE_UNIT_MAX = (1 << 20) + 4096 };
+/* What a step answers when the builder must be finished before its unit can go in. */
+enum { DECODE_FULL = 1 };
+
 struct decoder_ops {
     size_t state_size;                   /* zeroed before init */
     int (*init)(void *state);            /* NULL = nothing to do; fini is called even if it fails */
     void (*fini)(void *state);           /* NULL = nothing to do */
     /* One unit (line, element, block) from the front of data; see decoder_run for the contract of one step:
      * returns 0 with *used > 0 (a unit was taken; it may have held no event), 0 with *used == 0 (data does
-     * not hold a whole unit; never when at_end), or < 0 with *used > 0 past the bad unit. */
+     * not hold a whole unit; never when at_end), DECODE_FULL with *used == 0, or < 0 with *used > 0 past the bad unit. */
     int (*step)(void *state, struct slice data, bool at_end, struct batch_builder *out, size_t *used,
                 struct diag *why);
 };
@@ -68,7 +73,7 @@ void decoder_destroy(struct decoder *d); /* NULL is fine */
  *  <0   a unit is bad: *used is past it, *why says where and what; calling again goes on behind it. Events
  *       before it are in the builder. -ENOMEM is the exception: nothing is skipped.
  * why->line is the line within the whole input (text encodings) or 0. A unit longer than EVENT_LINE_MAX is an
- * error; so memory is bounded if the caller gives at least that much at a time. */
+ * error; so memory is bounded: DECODE_UNIT_MAX bytes always hold a whole unit or an error. */
 int decoder_run(struct decoder *d, struct slice data, bool at_end, struct batch_builder *out, size_t *used,
                 struct diag *why);
 

@@ -139,6 +139,7 @@ bool schema_same(const struct schema *a, const struct schema *b)
 }
 
 struct registry {
+    struct map by_hash;  /* hash (in the schema) -> struct schema, one reference each: the interned ones */
     struct map by_name; /* name (of the schema) -> struct schema, one reference each */
     struct schema *last; /* the one asked for last; borrowed from by_name */
 };
@@ -150,10 +151,13 @@ struct registry *registry_create(void)
 
 static void forget_all(struct registry *r)
 {
-    void *s;
-    for (size_t i = 0; map_next(&r->by_name, &i, &s);)
-        schema_unref(s);
-    map_fini(&r->by_name);
+    struct map *maps[] = {&r->by_name, &r->by_hash};
+    for (size_t k = 0; k < sizeof maps / sizeof *maps; k++) {
+        void *s;
+        for (size_t i = 0; map_next(maps[k], &i, &s);)
+            schema_unref(s);
+        map_fini(maps[k]);
+    }
     r->last = NULL;
 }
 
@@ -178,6 +182,37 @@ static int adopt(struct registry *r, struct schema *s)
     }
     schema_unref(old);
     r->last = s;
+    return 0;
+}
+
+static struct slice hash_key(const uint64_t *hash)
+{
+    return slice_of((const char *)hash, sizeof *hash);
+}
+
+const struct schema *registry_by_hash(const struct registry *r, uint64_t hash)
+{
+    return map_get(&r->by_hash, hash_key(&hash));
+}
+
+int registry_intern(struct registry *r, struct schema *s, const struct schema **out)
+{
+    const struct schema *known = registry_by_hash(r, s->hash);
+    if (known && schema_same(known, s)) {
+        schema_unref(s);
+        *out = known;
+        return 0;
+    }
+    if (r->by_hash.n >= REGISTRY_NAMES_MAX)
+        forget_all(r);
+    struct schema *other = map_remove(&r->by_hash, hash_key(&s->hash)); /* same hash, another content */
+    schema_unref(other);
+    int rc = map_put(&r->by_hash, hash_key(&s->hash), s);
+    if (rc < 0) {
+        schema_unref(s);
+        return rc;
+    }
+    *out = s;
     return 0;
 }
 

@@ -12,7 +12,6 @@
 #define GRIDLINE_EVENT_SCHEMA_H
 
 #include "base/slice.h"
-#include "base/strbuf.h"
 #include "event/limits.h"
 #include "event/value.h"
 
@@ -67,6 +66,13 @@ struct named_value {
  * Cost for the usual event (same fields in the same order as the last of its name): one memcmp a field. */
 int registry_learn(struct registry *r, struct slice name, const struct named_value *values, size_t n,
                    const struct schema **out, uint16_t *index);
+
+/* The one object for this version: the registry's own if it has one of that hash and the same content, else s
+ * itself, which it then keeps too. Decoders use it, so that caches keyed by schema work across blocks. Takes
+ * the caller's reference, also on failure; returns a borrowed one, valid until the next call. */
+int registry_intern(struct registry *r, struct schema *s, const struct schema **out);
+/* The version of that hash, or NULL. Borrowed as above. */
+const struct schema *registry_by_hash(const struct registry *r, uint64_t hash);
 
 /* Declares a version (a built-in sensor's, or one read from a file) as the current one for its name. */
 int registry_declare(struct registry *r, const struct schema *s);

@@ -100,10 +100,12 @@ GRIDLINE_API int gridline_flush(gridline *g, int timeout_ms);
 /* Copies what a mem: destination holds to another one (a file: URL). */
 GRIDLINE_API int gridline_dump(gridline *g, const char *url);
 
-/* What happened so far: taken = passed + dropped + queued, exactly. size is sizeof(struct gridline_stats). */
+/* What happened so far to the events of this handle and its first destination: taken = passed + dropped + queued,
+ * exactly. gridline_stats_at: its i-th destination, -ENOENT when there are fewer. size is
+ * sizeof(struct gridline_stats): later versions add fields at the end. */
 struct gridline_stats {
     uint64_t taken;    /* events written by the program (enabled ones) */
-    uint64_t passed;   /* given to every destination (stream: acknowledged) */
+    uint64_t passed;   /* written to the destination (stream: acknowledged) */
     uint64_t queued;   /* in rings, in memory, sent but not acknowledged, or in the backup */
     uint64_t dropped;  /* sum of the reasons below */
     uint64_t dropped_ring_full;    /* rings full: the writer could not keep up */
@@ -111,9 +113,10 @@ struct gridline_stats {
     uint64_t dropped_too_large;    /* over a limit of the event model */
     uint64_t dropped_unwritable;   /* destination and backup could not take it (disk full, queue full) */
     uint64_t dropped_memory;       /* mem: overwrote it, or no memory */
-    uint64_t worst_call_ns;        /* longest GRIDLINE_EVENT or gridline_write seen while tracking was on */
+    uint64_t dropped_refused;      /* the receiver said never */
 };
 GRIDLINE_API void gridline_stats(gridline *g, struct gridline_stats *out, size_t size);
+GRIDLINE_API int gridline_stats_at(gridline *g, unsigned i, struct gridline_stats *out, size_t size);
 
 /* ------------------------------------------------------------------ activation */
 

@@ -39,13 +39,22 @@ struct group {
     struct column columns[];
 };
 
+/* One number an event: index of its group, time, level, index of its host and of its prog. */
+enum head { HEAD_ORDER, HEAD_TIME, HEAD_LEVEL, HEAD_HOST, HEAD_PROG, HEADS };
+
+struct heads {
+    uint64_t *v[HEADS];
+    size_t n, cap;
+};
+
 struct block_writer {
     struct map groups; /* schema pointer -> struct group */
     struct group *last;
     struct group **used; /* this block's groups in the order of their index */
     size_t n_used, cap_used;
-    struct dict strings;                              /* hosts and progs */
-    struct column order, time, level, host, prog;     /* one value an event */
+    struct dict strings; /* hosts and progs */
+    uint32_t host, prog; /* the last event's, in strings */
+    struct heads heads;
     size_t values; /* events x fields, bounded */
     size_t size;
 };
@@ -169,9 +178,8 @@ void block_writer_destroy(struct block_writer *w)
     destroy_groups(w);
     mem_free(w->used);
     dict_fini(&w->strings);
-    struct column *all[] = {&w->order, &w->time, &w->level, &w->host, &w->prog};
-    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
-        column_fini(all[i]);
+    for (int i = 0; i < HEADS; i++)
+        mem_free(w->heads.v[i]);
     mem_free(w);
 }
 
@@ -253,23 +261,49 @@ static void take_back(struct group *g, const struct event *e, uint32_t fields)
     }
 }
 
+/* Room for one more; the columns grow one by one, cap only when all have. */
+static int heads_grow(struct heads *h)
+{
+    size_t cap = h->cap ? h->cap * 2 : 64;
+    for (int i = 0; i < HEADS; i++) {
+        uint64_t *v = mem_try_resize(h->v[i], cap * sizeof *v);
+        if (!v)
+            return -ENOMEM;
+        h->v[i] = v;
+    }
+    h->cap = cap;
+    return 0;
+}
+
+/* The number of s; *last is the one of the event before, which is usually the same. */
+static int add_string(struct dict *d, struct slice s, uint32_t *last)
+{
+    if (*last < d->n && slice_eq(dict_get(d, *last), s))
+        return 0;
+    int64_t index = dict_add(d, s);
+    if (index < 0)
+        return (int)index;
+    *last = (uint32_t)index;
+    return 0;
+}
+
 static int push_head(struct block_writer *w, const struct event *e, uint64_t group)
 {
-    int64_t host = dict_add(&w->strings, e->host), prog = dict_add(&w->strings, e->prog);
-    size_t n = w->order.n;
-    if (host < 0 || prog < 0)
+    struct heads *h = &w->heads;
+    if (add_string(&w->strings, e->host, &w->host) < 0 || add_string(&w->strings, e->prog, &w->prog) < 0)
         return -ENOMEM;
-    if (column_push(&w->time, (uint64_t)e->time_ns) == 0 && column_push(&w->level, e->level) == 0 &&
-        column_push(&w->host, (uint64_t)host) == 0 && column_push(&w->prog, (uint64_t)prog) == 0 &&
-        column_push(&w->order, group) == 0)
-        return 0;
-    w->time.n = w->level.n = w->host.n = w->prog.n = n;
-    return -ENOMEM;
+    if (h->n == h->cap && heads_grow(h) < 0)
+        return -ENOMEM;
+    const uint64_t row[HEADS] = {group, (uint64_t)e->time_ns, e->level, w->host, w->prog};
+    for (int i = 0; i < HEADS; i++)
+        h->v[i][h->n] = row[i];
+    h->n++;
+    return 0;
 }
 
 static bool fits(const struct block_writer *w, size_t cost, uint32_t fields, bool new_group)
 {
-    return w->size + cost <= BLOCK_BODY_MAX && w->order.n < BLOCK_EVENTS_MAX &&
+    return w->size + cost <= BLOCK_BODY_MAX && w->heads.n < BLOCK_EVENTS_MAX &&
            w->values + fields <= BLOCK_VALUES_MAX && w->n_used + new_group <= BLOCK_SCHEMAS_MAX;
 }
 
@@ -306,7 +340,7 @@ int block_writer_add(struct block_writer *w, const struct event *e)
 
 size_t block_writer_count(const struct block_writer *w)
 {
-    return w->order.n;
+    return w->heads.n;
 }
 
 size_t block_writer_size(const struct block_writer *w)
@@ -438,9 +472,8 @@ static void write_body(const struct block_writer *w, struct strbuf *out)
     for (size_t i = 0; i < w->n_used; i++)
         write_schema(out, w->used[i]->schema);
     write_dict(out, &w->strings);
-    const struct column *heads[] = {&w->order, &w->time, &w->level, &w->host, &w->prog};
-    for (size_t i = 0; i < sizeof heads / sizeof *heads; i++)
-        pack_write(out, heads[i]->v, heads[i]->n);
+    for (int i = 0; i < HEADS; i++)
+        pack_write(out, w->heads.v[i], w->heads.n);
     for (size_t i = 0; i < w->n_used; i++)
         for (uint32_t f = 0; f < w->used[i]->schema->n_fields; f++)
             write_column(out, &w->used[i]->columns[f], w->used[i]->schema->fields[f].type, w->used[i]->rows);
@@ -453,7 +486,7 @@ static void write_head(const struct block_writer *w, const struct batch_origin *
     strbuf_add_u32(out, 0);
     strbuf_add_u16(out, 0);
     strbuf_add_u16(out, (uint16_t)w->n_used);
-    strbuf_add_u32(out, (uint32_t)w->order.n);
+    strbuf_add_u32(out, (uint32_t)w->heads.n);
     strbuf_add_u32(out, o->clock.generation);
     strbuf_add(out, o->producer, sizeof o->producer);
     strbuf_add_u64(out, o->epoch);
@@ -476,7 +509,7 @@ static void start_over(struct block_writer *w)
             column_reset(&w->used[i]->columns[f]);
         w->used[i]->rows = 0;
     }
-    w->order.n = w->time.n = w->level.n = w->host.n = w->prog.n = 0;
+    w->heads.n = 0;
     dict_reset(&w->strings);
     w->n_used = w->values = w->size = 0;
     if (w->groups.n > GROUPS_KEPT)
@@ -486,7 +519,7 @@ static void start_over(struct block_writer *w)
 int block_writer_finish(struct block_writer *w, const struct batch_origin *origin, struct strbuf *out)
 {
     static const struct batch_origin none = {.clock = {.bound_ns = CLOCK_BOUND_UNKNOWN}};
-    if (w->order.n == 0)
+    if (w->heads.n == 0)
         return 0;
     size_t at = out->n;
     write_head(w, origin ? origin : &none, out);

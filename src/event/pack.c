@@ -3,32 +3,39 @@
 
 enum form { FORM_FIXED = 0, FORM_DELTA = 1, FORM_VARINT = 2 };
 
-/* What one pass over the values finds: enough to know the size of every form. */
+/* What one pass over the values finds: enough to know the size of the two fixed-width forms. */
 struct survey {
     int64_t min, max;           /* of the values, as signed */
     int64_t step_min, step_max; /* of the steps */
-    size_t varint_bytes;
 };
-
-static size_t varint_size(uint64_t v)
-{
-    return (size_t)(70 - __builtin_clzll(v | 1)) / 7;
-}
 
 static struct survey survey_values(const uint64_t *v, size_t n)
 {
-    struct survey s = {(int64_t)v[0], (int64_t)v[0], INT64_MAX, INT64_MIN, varint_size(zigzag((int64_t)v[0]))};
+    struct survey s = {(int64_t)v[0], (int64_t)v[0], 0, 0};
+    if (n > 1)
+        s.step_min = s.step_max = (int64_t)(v[1] - v[0]);
     for (size_t i = 1; i < n; i++) {
         int64_t value = (int64_t)v[i], step = (int64_t)(v[i] - v[i - 1]);
         s.min = value < s.min ? value : s.min;
         s.max = value > s.max ? value : s.max;
         s.step_min = step < s.step_min ? step : s.step_min;
         s.step_max = step > s.step_max ? step : s.step_max;
-        s.varint_bytes += varint_size(zigzag(step));
     }
-    if (n == 1)
-        s.step_min = s.step_max = 0;
     return s;
+}
+
+static size_t varint_size(uint64_t v)
+{
+    return (size_t)(70 - __builtin_clzll(v | 1)) / 7;
+}
+
+/* Bytes of the varint form without its head; stops counting at `enough`. */
+static size_t varint_bytes(const uint64_t *v, size_t n, size_t enough)
+{
+    size_t bytes = 0;
+    for (size_t i = 1; i < n && bytes < enough; i++)
+        bytes += varint_size(zigzag((int64_t)(v[i] - v[i - 1])));
+    return bytes;
 }
 
 /* Bytes that hold max - min. */
@@ -38,9 +45,8 @@ static unsigned width_of(int64_t min, int64_t max)
     return range == 0 ? 0 : range <= UINT8_MAX ? 1 : range <= UINT16_MAX ? 2 : range <= UINT32_MAX ? 4 : 8;
 }
 
-/* The difference to prev (0 for fixed) less base, of each value, in width bytes. Little-endian hosts store
- * straight from the register; the shift form is the same bytes elsewhere. */
-static void store(unsigned char *to, uint64_t x, unsigned width)
+/* The low bytes of x, lowest first. Width is a constant in each loop below, so it becomes one instruction. */
+static inline void store(unsigned char *to, uint64_t x, unsigned width)
 {
     for (unsigned k = 0; k < width; k++)
         to[k] = (unsigned char)(x >> (8 * k));
@@ -51,24 +57,14 @@ static void write_fixed(struct strbuf *out, const uint64_t *v, size_t n, unsigne
     unsigned char *to = (unsigned char *)strbuf_room(out, n * width);
     if (!to || width == 0)
         return;
-    switch (width) {
-    case 1:
-        for (size_t i = 0; i < n; i++)
-            store(to + i, v[i] - base, 1);
-        break;
-    case 2:
-        for (size_t i = 0; i < n; i++)
-            store(to + i * 2, v[i] - base, 2);
-        break;
-    case 4:
-        for (size_t i = 0; i < n; i++)
-            store(to + i * 4, v[i] - base, 4);
-        break;
-    default:
-        for (size_t i = 0; i < n; i++)
-            store(to + i * 8, v[i] - base, 8);
-        break;
-    }
+    for (size_t i = 0; i < n && width == 1; i++)
+        store(to + i, v[i] - base, 1);
+    for (size_t i = 0; i < n && width == 2; i++)
+        store(to + i * 2, v[i] - base, 2);
+    for (size_t i = 0; i < n && width == 4; i++)
+        store(to + i * 4, v[i] - base, 4);
+    for (size_t i = 0; i < n && width == 8; i++)
+        store(to + i * 8, v[i] - base, 8);
     strbuf_advance(out, n * width);
 }
 
@@ -77,15 +73,29 @@ static void write_delta(struct strbuf *out, const uint64_t *v, size_t n, unsigne
     unsigned char *to = (unsigned char *)strbuf_room(out, (n - 1) * width);
     if (!to || width == 0)
         return;
-    for (size_t i = 1; i < n; i++, to += width)
-        store(to, v[i] - v[i - 1] - base, width);
+    for (size_t i = 1; i < n && width == 1; i++)
+        store(to + i - 1, v[i] - v[i - 1] - base, 1);
+    for (size_t i = 1; i < n && width == 2; i++)
+        store(to + (i - 1) * 2, v[i] - v[i - 1] - base, 2);
+    for (size_t i = 1; i < n && width == 4; i++)
+        store(to + (i - 1) * 4, v[i] - v[i - 1] - base, 4);
+    for (size_t i = 1; i < n && width == 8; i++)
+        store(to + (i - 1) * 8, v[i] - v[i - 1] - base, 8);
     strbuf_advance(out, (n - 1) * width);
 }
 
 static void write_varints(struct strbuf *out, const uint64_t *v, size_t n)
 {
-    for (size_t i = 1; i < n; i++)
-        strbuf_add_varint(out, zigzag((int64_t)(v[i] - v[i - 1])));
+    char *start = strbuf_room(out, n * 10), *to = start;
+    if (!to)
+        return;
+    for (size_t i = 1; i < n; i++) {
+        uint64_t x = zigzag((int64_t)(v[i] - v[i - 1]));
+        for (; x >= 0x80; x >>= 7)
+            *to++ = (char)(x | 0x80);
+        *to++ = (char)x;
+    }
+    strbuf_advance(out, (size_t)(to - start));
 }
 
 void pack_write(struct strbuf *out, const uint64_t *v, size_t n)
@@ -94,15 +104,16 @@ void pack_write(struct strbuf *out, const uint64_t *v, size_t n)
         return;
     struct survey s = survey_values(v, n);
     unsigned fixed = width_of(s.min, s.max), delta = width_of(s.step_min, s.step_max);
-    size_t best = (fixed <= delta ? fixed : delta) * n;
-    if (s.varint_bytes < best - best / 4) {
+    unsigned width = fixed <= delta ? fixed : delta;
+    size_t worth = width * n - width * n / 4;
+    if (width > 1 && varint_bytes(v, n, worth) < worth) { /* a varint has a byte at least */
         strbuf_add_char(out, FORM_VARINT);
         strbuf_add_varint(out, zigzag((int64_t)v[0]));
         write_varints(out, v, n);
         return;
     }
     strbuf_add_char(out, fixed <= delta ? FORM_FIXED : FORM_DELTA);
-    strbuf_add_char(out, (char)(fixed <= delta ? fixed : delta));
+    strbuf_add_char(out, (char)width);
     if (fixed <= delta) {
         strbuf_add_varint(out, zigzag(s.min));
         write_fixed(out, v, n, fixed, (uint64_t)s.min);
@@ -113,7 +124,7 @@ void pack_write(struct strbuf *out, const uint64_t *v, size_t n)
     write_delta(out, v, n, delta, (uint64_t)s.step_min);
 }
 
-static uint64_t load(const unsigned char *p, unsigned width)
+static inline uint64_t load(const unsigned char *p, unsigned width)
 {
     uint64_t x = 0;
     for (unsigned k = 0; k < width; k++)

@@ -22,6 +22,8 @@ static size_t sequence(const unsigned char *p, const unsigned char *end)
 
 bool text_is_utf8(struct slice s)
 {
+    if (s.n == 0)
+        return true; /* also of a slice that points nowhere */
     const unsigned char *p = (const unsigned char *)s.p, *end = p + s.n;
     while (p < end) {
         uint64_t word;
@@ -176,4 +178,33 @@ bool text_glob(struct slice pattern, struct slice s)
     while (p < pattern.n && pattern.p[p] == '*')
         p++;
     return p == pattern.n;
+}
+
+static unsigned least(unsigned a, unsigned b)
+{
+    return a < b ? a : b;
+}
+
+/* Optimal string alignment: row[i][k] is the distance of the first i bytes of a from the first k of b. Only
+ * the last three rows are kept. */
+unsigned text_distance(struct slice a, struct slice b)
+{
+    unsigned row[3][TEXT_DISTANCE_MAX + 1];
+    if (a.n > TEXT_DISTANCE_MAX || b.n > TEXT_DISTANCE_MAX)
+        return TEXT_DISTANCE_MAX;
+    for (unsigned k = 0; k <= b.n; k++)
+        row[0][k] = k;
+    for (unsigned i = 1; i <= a.n; i++) {
+        unsigned *now = row[i % 3], *last = row[(i + 2) % 3], *before = row[(i + 1) % 3];
+        char c = slice_lower(a.p[i - 1]);
+        now[0] = i;
+        for (unsigned k = 1; k <= b.n; k++) {
+            char d = slice_lower(b.p[k - 1]);
+            now[k] = least(least(last[k], now[k - 1]) + 1, last[k - 1] + (c != d));
+            bool swapped = i > 1 && k > 1 && c == slice_lower(b.p[k - 2]) && d == slice_lower(a.p[i - 2]);
+            if (swapped)
+                now[k] = least(now[k], before[k - 2] + 1);
+        }
+    }
+    return row[a.n % 3][b.n];
 }

@@ -33,4 +33,10 @@ static inline int text_hex_digit(char c)
  * Linear in practice, never exponential: one backtrack point. */
 bool text_glob(struct slice pattern, struct slice s);
 
+enum { TEXT_DISTANCE_MAX = 32 };
+
+/* How many single-character slips (one missing, one too many, one wrong, two swapped) lie between two words,
+ * case ignored: for "did you mean". Words of more than TEXT_DISTANCE_MAX bytes are TEXT_DISTANCE_MAX apart. */
+unsigned text_distance(struct slice a, struct slice b);
+
 #endif

@@ -69,6 +69,27 @@ static void test_name(void **state)
     assert_false(text_is_name(slice_of(long_name, 129)));
 }
 
+static void test_distance(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *a, *b;
+        unsigned distance;
+    } cases[] = {
+        {"", "", 0},           {"", "abc", 3},           {"warning", "Warning", 0}, {"warnign", "warning", 1},
+        {"eror", "error", 1},  {"errror", "error", 1},   {"info", "imfo", 1},       {"ca", "abc", 3},
+        {"betwen", "between", 1}, {"kitten", "sitting", 3},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        assert_int_equal(text_distance(slice_str(cases[i].a), slice_str(cases[i].b)), cases[i].distance);
+        assert_int_equal(text_distance(slice_str(cases[i].b), slice_str(cases[i].a)), cases[i].distance);
+    }
+    char word[TEXT_DISTANCE_MAX + 1];
+    memset(word, 'a', sizeof word);
+    assert_int_equal(text_distance(slice_of(word, TEXT_DISTANCE_MAX), slice_of(word, TEXT_DISTANCE_MAX)), 0);
+    assert_int_equal(text_distance(slice_of(word, sizeof word), slice_of(word, sizeof word)), TEXT_DISTANCE_MAX);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -76,6 +97,7 @@ int main(void)
         cmocka_unit_test(test_base64),
         cmocka_unit_test(test_glob),
         cmocka_unit_test(test_name),
+        cmocka_unit_test(test_distance),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The inner loop. A program works on a small stack of values; the usual leaf (field against constant) is one
+ * instruction. Nothing is allocated and no name is compared, except when a schema version is met for the
+ * first time or has been pushed out of the cache by another with the same low bits of its hash. */
+#include "event/predicate_internal.h"
+
+static uint16_t *fill(struct predicate *p, struct predicate_cache *entry, const struct schema *s)
+{
+    schema_unref(entry->schema);
+    entry->schema = schema_ref(s);
+    memset(entry->index, 0xff,
+           PREDICATE_ALTERNATIVES * p->n_fields * sizeof *entry->index); /* FIELD_ABSENT */
+    for (size_t i = 0; i < p->n_fields; i++) {
+        size_t at = i;
+        for (uint32_t k = 0; k < s->n_fields; k++) {
+            if (slice_eq(s->fields[k].name, p->fields[i])) {
+                entry->index[at] = (uint16_t)k;
+                at += p->n_fields;
+            }
+        }
+    }
+    return entry->index;
+}
+
+static inline const uint16_t *find_index(struct predicate *p, const struct schema *s)
+{
+    struct predicate_cache *entry = &p->cache[s->hash & (PREDICATE_CACHE - 1)];
+    return entry->schema == s ? entry->index : fill(p, entry, s);
+}
+
+static const struct value none = {.u = 0};
+
+/* Of the fields with that name, one for each type, an event sets at most one. */
+static inline const struct value *load_field(const struct predicate *p, const struct event *e,
+                                             const uint16_t *index, size_t field)
+{
+    for (size_t k = 0; k < PREDICATE_ALTERNATIVES; k++) {
+        uint16_t at = index[k * p->n_fields + field];
+        if (at == FIELD_ABSENT)
+            break;
+        if (e->values[at].type != VALUE_NONE)
+            return &e->values[at];
+    }
+    return &none;
+}
+
+static inline const struct value *load_text(struct slice s, struct value *room)
+{
+    room->p = s.p;
+    room->n = (uint32_t)s.n;
+    room->type = VALUE_TEXT;
+    return room;
+}
+
+static inline const struct value *load_int(int64_t v, struct value *room)
+{
+    room->i = v;
+    room->type = VALUE_INT;
+    return room;
+}
+
+/* The operand, where it is in the event or in *room. Host and prog that are not known are missing, not ''. */
+static inline const struct value *load(const struct predicate *p, const struct event *e,
+                                       const uint16_t *index, uint16_t slot, struct value *room)
+{
+    switch (slot) {
+    case SLOT_TIME:
+        return load_int(e->time_ns, room);
+    case SLOT_HOST:
+        return e->host.n ? load_text(e->host, room) : &none;
+    case SLOT_PROG:
+        return e->prog.n ? load_text(e->prog, room) : &none;
+    case SLOT_LEVEL:
+        return load_int(e->level, room);
+    case SLOT_NAME:
+        return load_text(e->schema->name, room);
+    default:
+        return load_field(p, e, index, slot - SLOT_FIELDS);
+    }
+}
+
+/* The truth t is about to be pushed before `in`. Follows the jumps that it decides, without going through the
+ * stack. Returns where to go on; there t is still to be pushed, unless it is *used up. */
+static inline const struct instr *follow(const struct predicate *p, const struct instr *in, enum truth t,
+                                         bool *used)
+{
+    *used = false;
+    while (in->op == OP_PASS_AND || in->op == OP_PASS_OR) {
+        bool decides = (t == TRUE) == (in->op == OP_PASS_OR);
+        if (!decides) {
+            *used = true;
+            return in + 1;
+        }
+        in = p->code + in->target;
+    }
+    return in;
+}
+
+bool predicate_test(struct predicate *p, const struct event *e)
+{
+    const uint16_t *index = p->n_fields ? find_index(p, e->schema) : NULL;
+    const struct instr *in = p->code;
+    struct value *top = p->stack; /* the first free place */
+    struct value room = none;
+    for (;;) {
+        const struct value *v;
+        enum truth t;
+        bool used;
+        switch (in->op) {
+        case OP_END:
+            return predicate_truth(top - 1) == TRUE;
+        case OP_LOAD:
+            *top++ = *load(p, e, index, in->slot, &room);
+            in++;
+            continue;
+        case OP_CONST:
+            *top++ = in->k;
+            in++;
+            continue;
+        case OP_COMPARE_CONST:
+            v = in->slot == SLOT_STACK ? --top : load(p, e, index, in->slot, &room);
+            t = predicate_compare(in->arg, v, &in->k);
+            in++;
+            break;
+        case OP_IN:
+        case OP_LIKE:
+        case OP_GLOB:
+        case OP_IS_NULL:
+            v = in->slot == SLOT_STACK ? --top : load(p, e, index, in->slot, &room);
+            t = predicate_ask(in, v);
+            in++;
+            break;
+        case OP_PASS_AND:
+        case OP_PASS_OR:
+            t = predicate_truth(--top);
+            break;
+        case OP_SKIP_FALSE:
+        case OP_SKIP_TRUE:
+            t = predicate_truth(top - 1);
+            if (t == (in->op == OP_SKIP_TRUE ? TRUE : FALSE)) {
+                top[-1] = predicate_from_truth(t);
+                in = p->code + in->target;
+            } else {
+                in++;
+            }
+            continue;
+        default:
+            top -= predicate_operands(in->op);
+            *top = predicate_apply(in, top);
+            top++;
+            in++;
+            continue;
+        }
+        in = follow(p, in, t, &used);
+        if (used)
+            continue;
+        if (in->op == OP_END)
+            return t == TRUE;
+        *top++ = predicate_from_truth(t);
+    }
+}

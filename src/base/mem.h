@@ -20,4 +20,9 @@ void mem_free(void *p);
 
 void mem_fail_after(uint64_t n);
 
+/* For a signal handler that ends the process next and may have interrupted malloc: from now on what this thread
+ * allocates comes from a reserve of MEM_RESERVE bytes and nothing that it frees is given back. Signal-safe. No way back. */
+enum { MEM_RESERVE = 4 << 20 };
+void mem_last_words(void);
+
 #endif

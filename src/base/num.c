@@ -341,8 +341,11 @@ struct num num_classify(struct slice s)
     if (!((first >= '0' && first <= '9') || first == '-' || first == 'N' || first == 'I'))
         return none;
     size_t i = first == '-';
-    while (i < s.n && s.p[i] >= '0' && s.p[i] <= '9')
-        i++;
+    uint64_t whole = 0;
+    for (unsigned digit; i < s.n && (digit = (unsigned)(s.p[i] - '0')) <= 9; i++)
+        whole = whole * 10 + digit;
+    if (i == s.n && i <= 18 && first >= '1') /* the common case, too short to have wrapped */
+        return (struct num){NUM_INT, {.i = (int64_t)whole}};
     if (i == s.n)
         return i > (size_t)(first == '-') ? classify_integer(s) : none;
     struct decimal d;

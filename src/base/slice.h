@@ -5,6 +5,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <string.h>
 
 struct slice {
@@ -25,9 +26,34 @@ static inline struct slice slice_str(const char *s)
     return (struct slice){s, strlen(s)};
 }
 
+/* memcmp(a, b, n) == 0 without the call for up to 16 bytes, which is what names and words have: two loads that
+ * overlap in the middle. */
+static inline bool slice_bytes_eq(const char *a, const char *b, size_t n)
+{
+    if (n >= 8 && n <= 16) {
+        uint64_t w[4];
+        memcpy(&w[0], a, 8);
+        memcpy(&w[1], b, 8);
+        memcpy(&w[2], a + n - 8, 8);
+        memcpy(&w[3], b + n - 8, 8);
+        return ((w[0] ^ w[1]) | (w[2] ^ w[3])) == 0;
+    }
+    if (n >= 4 && n < 8) {
+        uint32_t w[4];
+        memcpy(&w[0], a, 4);
+        memcpy(&w[1], b, 4);
+        memcpy(&w[2], a + n - 4, 4);
+        memcpy(&w[3], b + n - 4, 4);
+        return ((w[0] ^ w[1]) | (w[2] ^ w[3])) == 0;
+    }
+    if (n < 4)
+        return n == 0 || (a[0] == b[0] && a[n / 2] == b[n / 2] && a[n - 1] == b[n - 1]);
+    return memcmp(a, b, n) == 0;
+}
+
 static inline bool slice_eq(struct slice a, struct slice b)
 {
-    return a.n == b.n && (a.n == 0 || memcmp(a.p, b.p, a.n) == 0);
+    return a.n == b.n && slice_bytes_eq(a.p, b.p, a.n);
 }
 
 static inline bool slice_eq_str(struct slice a, const char *s)

@@ -48,6 +48,9 @@ struct batch_builder {
     bool has_origin;
     struct batch_origin origin;
     struct slice host, prog; /* the last ones, already in the arena: most events repeat them */
+    /* batch_builder_add's work space: 9 KiB that are dear to set up on the stack for every event */
+    struct named_value changed[EVENT_FIELDS_MAX];
+    uint16_t index[EVENT_FIELDS_MAX];
 };
 
 struct batch_builder *batch_builder_create(struct registry *registry, unsigned flags)
@@ -223,25 +226,31 @@ static int explain_learn(int r, const struct event_head *head, size_t n, struct 
                     EVENT_NAME_MAX);
 }
 
+/* Text that is not UTF-8 is bytes: *values then points to a copy of them, where it is. */
+static void change_to_bytes(struct batch_builder *b, const struct named_value **values, size_t n, size_t i)
+{
+    if (*values != b->changed)
+        memcpy(b->changed, *values, n * sizeof **values);
+    *values = b->changed;
+    b->changed[i].value.type = VALUE_BYTES;
+}
+
 int batch_builder_add(struct batch_builder *b, const struct event_head *head, const struct named_value *values,
                       size_t n, struct diag *why)
 {
-    struct named_value checked[EVENT_FIELDS_MAX];
-    uint16_t index[EVENT_FIELDS_MAX];
     const struct schema *schema;
     size_t size = head->name.n + 32;
     if (n > EVENT_FIELDS_MAX)
         return explain_learn(E_LIMIT, head, n, why);
     for (size_t i = 0; i < n; i++) {
-        checked[i] = values[i];
-        struct value *v = &checked[i].value;
+        const struct value *v = &values[i].value;
         int r = check_value(v, values[i].name, &size, why);
         if (r < 0)
             return r;
         if (v->type == VALUE_TEXT && !text_is_utf8(value_slice(*v)))
-            v->type = VALUE_BYTES;
+            change_to_bytes(b, &values, n, i);
     }
-    int r = registry_learn(b->registry, head->name, checked, n, &schema, index);
+    int r = registry_learn(b->registry, head->name, values, n, &schema, b->index);
     if (r < 0)
         return explain_learn(r, head, n, why);
     struct value *place = arena_alloc(&b->arena, (schema->n_fields ? schema->n_fields : 1) * sizeof *place);
@@ -250,8 +259,9 @@ int batch_builder_add(struct batch_builder *b, const struct event_head *head, co
     if (n < schema->n_fields)
         memset(place, 0, schema->n_fields * sizeof *place);
     for (size_t i = 0; i < n && r == 0; i++) {
-        r = keep_value(b, &checked[i].value);
-        place[index[i]] = checked[i].value;
+        place[b->index[i]] = values[i].value;
+        if (value_is_text(values[i].value.type))
+            r = keep_value(b, &place[b->index[i]]);
     }
     return r < 0 ? r : add_event(b, head, schema, place, why);
 }

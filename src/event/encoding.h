@@ -22,7 +22,7 @@ struct decoder;
 struct encoder;
 
 /* No unit of any encoding is longer; a caller that gives this much at a time always makes progress. */
-enum { DECODE_UNIT_MAX = (1 << 20) + 4096 };
+enum { DECODE_UNIT_MAX = (2 << 20) + 4096 };
 /* What a step answers when the builder must be finished before its unit can go in. */
 enum { DECODE_FULL = 1 };
 

@@ -11,7 +11,7 @@ enum {
     EVENT_ORIGIN_MAX = 255,        /* bytes of host, and of prog */
     EVENT_UNIT_MAX = 32,           /* bytes of a field's unit */
     EVENT_HELP_MAX = 512,          /* bytes of a field's help */
-    EVENT_LINE_MAX = 1024 * 1024   /* bytes of one event in any text encoding, escapes included */
+    EVENT_LINE_MAX = 2048 * 1024   /* bytes of one event in any text encoding: JSON may need six a byte */
 };
 
 #endif

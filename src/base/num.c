@@ -8,6 +8,7 @@
 #include "base/num.h"
 
 #include "base/err.h"
+#include "base/mem.h"
 
 #include <errno.h>
 #include <float.h>
@@ -259,26 +260,24 @@ static bool scan_decimal(struct slice s, struct decimal *d)
     return i == s.n;
 }
 
-static double decimal_value(const struct decimal *d, struct slice s)
+/* -ENOMEM only for a text of 128 bytes and more that the short way can't do. */
+static int decimal_value(const struct decimal *d, struct slice s, double *out)
 {
-    double v;
     if (d->digits <= 19 && d->m < (1ull << 53) && d->exp10 >= -22 && d->exp10 <= 22) {
-        v = (double)d->m;
+        double v = (double)d->m;
         v = d->exp10 < 0 ? v / powers[-d->exp10] : v * powers[d->exp10];
-        return d->negative ? -v : v;
+        *out = d->negative ? -v : v;
+        return 0;
     }
-    char stack[128], *z = stack;
-    if (s.n >= sizeof stack) { /* more digits than any double needs: rare, and bounded by the text limit */
-        z = malloc(s.n + 1);
-        if (!z)
-            return NAN;
-    }
+    char stack[128], *z = s.n < sizeof stack ? stack : mem_try_alloc(s.n + 1);
+    if (!z)
+        return -ENOMEM;
     memcpy(z, s.p, s.n);
     z[s.n] = '\0';
-    v = parse_slow(z);
+    *out = parse_slow(z);
     if (z != stack)
-        free(z);
-    return v;
+        mem_free(z);
+    return 0;
 }
 
 static bool parse_special(struct slice s, double *out)
@@ -302,8 +301,7 @@ int num_parse_float(struct slice s, double *out)
         return 0;
     if (!scan_decimal(s, &d))
         return E_PROTO;
-    *out = decimal_value(&d, s);
-    return 0;
+    return decimal_value(&d, s, out);
 }
 
 /* The canonical specials, exactly as printed. */
@@ -351,8 +349,10 @@ struct num num_classify(struct slice s)
     struct decimal d;
     if (!scan_decimal(s, &d))
         return classify_special(s);
-    double v = decimal_value(&d, s);
+    double v;
     char text[NUM_TEXT_MAX + 1];
+    if (decimal_value(&d, s, &v) < 0)
+        return none;
     size_t n = num_print_float(text, v);
     if (n != s.n || memcmp(text, s.p, n) != 0)
         return none;

@@ -21,7 +21,8 @@ size_t num_print_float(char *to, double v);
 /* Whole-string parsers: 0, or E_PROTO (not a number of that kind), or -ERANGE. *out is untouched on failure. */
 int num_parse_uint(struct slice s, uint64_t *out);
 int num_parse_int(struct slice s, int64_t *out);
-/* Decimal with optional fraction and exponent, or NaN, Inf, -Inf (any case, also "Infinity"). */
+/* Decimal with optional fraction and exponent, or NaN, Inf, -Inf (any case, also "Infinity"). Also -ENOMEM, for
+ * texts of 128 bytes and more. */
 int num_parse_float(struct slice s, double *out);
 
 /* What the text is if it is the canonical text of a number: printing gives back the same bytes. */

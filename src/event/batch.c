@@ -278,6 +278,8 @@ int batch_builder_add_known(struct batch_builder *b, const struct event_head *he
         if (place[i].type == VALUE_NONE)
             continue;
         int r = check_value(&place[i], schema->fields[i].name, &size, why);
+        if (r == 0 && place[i].type == VALUE_TEXT && !text_is_utf8(value_slice(place[i])))
+            r = diag_set(why, E_PROTO, 0, "field %.*s is not UTF-8 text", SLICE_ARG(schema->fields[i].name));
         if (r == 0)
             r = keep_value(b, &place[i]);
         if (r < 0)

@@ -163,7 +163,7 @@ static int number_constant(struct compiler *c, struct value *out)
         *out = value_uint(v.u);
     } else {
         double f;
-        if (num_parse_float(c->now.text, &f) < 0 || isnan(f)) /* NaN: no memory for a very long one */
+        if (num_parse_float(c->now.text, &f) < 0) /* the lexer has seen to its form */
             return -ENOMEM;
         *out = value_float(f);
     }

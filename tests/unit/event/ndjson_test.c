@@ -249,7 +249,7 @@ static void test_limits(void **state)
     line = line_with_text(EVENT_TEXT_MAX / 3 * 4, 'A', "bytes"); /* fewer bytes than characters */
     check_limit(&line, 0, "");
     line = line_with_text(EVENT_LINE_MAX, 'x', "text");
-    check_limit(&line, E_LIMIT, "longer than 1048576");
+    check_limit(&line, E_LIMIT, "longer than 2097152");
     line = line_with_name(128, 0);
     check_limit(&line, 0, "");
     line = line_with_name(129, 0);

@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* journal.h - an append-only, crash-safe log of numbered records in a directory of segment files.
+ *
+ * Records are numbered from 1 without holes over the life of the journal. journal_append queues a record in
+ * memory; journal_commit writes all queued ones with one write and one fdatasync. When journal_commit returns
+ * 0, everything appended before survives kill -9 and power loss: it may be acknowledged. Readers follow from
+ * any number and go on behind damage, which they are told as an exact range of numbers. Cursors are named
+ * durable positions; a segment is deleted when all cursors have passed it, or when the size limit forces it,
+ * which is counted. Nothing is ever deleted, cut or overwritten because it is damaged.
+ *
+ *     struct journal *j;
+ *     int r = journal_open("/var/lib/gridline/spool", NULL, &j);
+ *     uint64_t number;
+ *     r = journal_append(j, 1, SLICE_LIT("hello"), &number);
+ *     r = journal_commit(j);                  (0: acknowledge up to number)
+ *     journal_close(j);
+ *
+ * Ownership: the journal owns its cursors; readers are the caller's and are closed before the journal.
+ * Threads: a journal with its readers and cursors belongs to one thread at a time; no locks, no threads of
+ * its own. One process writes (an advisory lock says so); others may open it JOURNAL_READONLY meanwhile.
+ * After fork the child may only journal_abandon.
+ *
+ * Errors are negative codes of base/err.h. Nothing here logs or aborts, also without memory. */
+#ifndef GRIDLINE_JOURNAL_JOURNAL_H
+#define GRIDLINE_JOURNAL_JOURNAL_H
+
+#include "base/slice.h"
+
+#include <stdint.h>
+#include <sys/types.h>
+
+enum {
+    JOURNAL_RECORD_MAX = (1024 + 64) * 1024, /* bytes of one record's payload */
+    JOURNAL_CURSORS_MAX = 64,
+    JOURNAL_CURSOR_NAME_MAX = 64
+};
+
+enum journal_flags {
+    JOURNAL_NOSYNC = 1,  /* commit only writes: survives the death of the process, not of the machine */
+    JOURNAL_REFUSE = 2,  /* at max_bytes refuse new records instead of forcing out the oldest */
+    JOURNAL_READONLY = 4 /* no lock, nothing written; sees also what is written but not yet committed */
+};
+
+/* The file calls, so that tests can inject faults and simulate a disk. Each returns >= 0 or -errno. dir is
+ * what open_dir returned. Names are plain file names inside dir, or ".." (opened to be synced, no more). */
+struct journal_io {
+    void *ctx;
+    /* Opens a directory; with create makes it first (its parent must exist). */
+    int (*open_dir)(void *ctx, const char *path, bool create);
+    int (*open)(void *ctx, int dir, const char *name, int flags); /* mode 0600, close-on-exec */
+    int (*close)(void *ctx, int fd);                              /* files and directories */
+    int (*lock)(void *ctx, int fd);                               /* exclusive, -EWOULDBLOCK when taken */
+    int (*size)(void *ctx, int fd, uint64_t *out);
+    ssize_t (*pread)(void *ctx, int fd, void *to, size_t n, uint64_t offset);
+    ssize_t (*pwrite)(void *ctx, int fd, const void *from, size_t n, uint64_t offset);
+    int (*sync_file)(void *ctx, int fd); /* fdatasync */
+    int (*sync_dir)(void *ctx, int dir); /* fsync */
+    int (*rename)(void *ctx, int dir, const char *from, const char *to);
+    int (*unlink)(void *ctx, int dir, const char *name);
+    /* Calls fn for each name; stops at its first negative result and returns it. */
+    int (*list)(void *ctx, int dir, int (*fn)(void *arg, const char *name), void *arg);
+};
+
+extern const struct journal_io journal_io_libc;
+
+/* 0 means the default. There is no "unlimited". */
+struct journal_options {
+    unsigned flags;
+    uint64_t max_bytes; /* 1 GiB; of all segments, in blocks of 4 KiB. Exceeded by at most one commit */
+    uint64_t
+        segment_bytes;    /* 16 MiB, at most a quarter of max_bytes; a larger commit makes a larger segment */
+    uint64_t queue_bytes; /* 4 MiB; appended and not yet committed. Room for one largest record at least */
+    const struct journal_io *io; /* journal_io_libc; borrowed until close */
+};
+
+struct journal;
+
+/* Makes the directory if need be. Reads the newest segment only, so the time does not grow with the journal.
+ * -EBUSY: another process (or this one) writes it. E_VERSION: written by a later gridline. *out is untouched
+ * on failure. options may be NULL. */
+int journal_open(const char *path, const struct journal_options *options, struct journal **out);
+/* What is queued and not committed is forgotten. NULL is fine. */
+void journal_close(struct journal *j);
+/* Frees memory and closes descriptors but touches no file: for a forked child. NULL is fine. */
+void journal_abandon(struct journal *j);
+
+/* Queues one record; *number (NULL is fine) is final once committed. type is the caller's, UINT32_MAX is
+ * taken. The payload is copied. Fails without effect:
+ *   E_LIMIT  payload over JOURNAL_RECORD_MAX          -ENOBUFS  queue full: commit, or drop
+ *   -ENOSPC  at max_bytes with JOURNAL_REFUSE         -ENOMEM, -EROFS, -EINVAL (type) */
+int journal_append(struct journal *j, uint32_t type, struct slice payload, uint64_t *number);
+/* Makes all queued records durable. A write or sync error closes the segment for good and the records go to a
+ * new one; only if that fails too, its error is returned (-ENOSPC, -EIO, ...). Then the records stay queued:
+ * the caller may commit again later, or drop. What was committed earlier is not affected. After a failure
+ * some of the queued records may still be found when the journal is opened after a crash. */
+int journal_commit(struct journal *j);
+/* Forgets what is queued; returns how many records. Their numbers are given again. */
+uint64_t journal_drop(struct journal *j);
+
+/* Deletes the segments that all cursors have passed; never the newest. Without cursors none is. Returns how
+ * many. Called by itself when max_bytes is reached. */
+int journal_trim(struct journal *j);
+
+struct journal_stats {
+    uint64_t first;    /* oldest number kept (last + 1 when nothing is) */
+    uint64_t last;     /* newest committed number, 0 = none; READONLY: as it was at open */
+    uint64_t queued;   /* records appended and not committed */
+    uint64_t bytes;    /* of all segments, in 4 KiB blocks */
+    uint64_t segments; /* files */
+    /* Since open: */
+    uint64_t records; /* committed */
+    uint64_t syncs;   /* fdatasync and directory fsync calls */
+    uint64_t faults;  /* segments closed because of an error */
+    uint64_t forced;  /* records deleted by max_bytes before all cursors had passed them */
+    uint64_t refused; /* appends refused by max_bytes */
+};
+void journal_stats(const struct journal *j, struct journal_stats *out);
+
+/* A named durable position: the number of the last record its owner is done with. */
+struct journal_cursor;
+
+struct journal_cursor_info {
+    uint64_t position;
+    /* Records that were forced out before this cursor passed them: those it has skipped since by moving
+     * (durable, over the life of the cursor), and the range it has yet to skip (0, 0 = none). */
+    uint64_t lost;
+    uint64_t lost_first, lost_last;
+    bool is_reset; /* its file was damaged: it was set back to the oldest record kept; since open */
+};
+
+/* Finds the cursor, or makes it, before the oldest record kept. name: [A-Za-z0-9._:-]{1,64}. *out belongs to
+ * the journal, valid until it is closed or the cursor removed. */
+int journal_cursor_open(struct journal *j, const char *name, struct journal_cursor **out);
+/* Durable when it returns 0; on failure the position is as before. Only forward (-EINVAL), and not beyond
+ * what is committed (-EINVAL). */
+int journal_cursor_move(struct journal_cursor *c, uint64_t position);
+void journal_cursor_info(const struct journal_cursor *c, struct journal_cursor_info *out);
+/* Deletes it with its file; it no longer holds back trimming. */
+int journal_cursor_remove(struct journal_cursor *c);
+
+enum journal_item_kind { JOURNAL_RECORD, JOURNAL_GAP };
+enum journal_gap_reason {
+    JOURNAL_GAP_DAMAGED, /* bytes are there but are not what was written, or could not be read */
+    JOURNAL_GAP_GONE     /* no bytes are there: deleted (trimmed, forced) or a file is missing */
+};
+
+/* What a reader gives: a record, or the range of numbers that is lost. */
+struct journal_item {
+    enum journal_item_kind kind;
+    uint64_t first, last; /* numbers; equal for a record */
+    /* Record: */
+    uint32_t type;
+    struct slice payload; /* borrowed until the next call on this reader */
+    /* Gap: the segment (named by its first number; 0 = none) and the bytes in it, [from_byte, to_byte). */
+    enum journal_gap_reason reason;
+    uint64_t segment, from_byte, to_byte;
+};
+
+struct journal_reader;
+
+/* Starts at record number from; 0 = the oldest kept. from may lie ahead of the end. */
+int journal_reader_open(struct journal *j, uint64_t from, struct journal_reader **out);
+void journal_reader_close(struct journal_reader *r); /* NULL is fine */
+/* The next record or gap, in the order of numbers: items follow each other without a hole. E_NODATA at the
+ * end of what is committed: call again after the next commit. In the newest segment of a READONLY journal,
+ * or of one whose writer died, an incomplete tail is the end, not damage. On any other error the position is
+ * unchanged. Segments deleted meanwhile are a gap. */
+int journal_reader_next(struct journal_reader *r, struct journal_item *out);
+
+#endif

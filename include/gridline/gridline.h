@@ -15,10 +15,15 @@
  * Cost: GRIDLINE_EVENT about 25 ns enabled (a clock read and a copy into this thread's ring; no lock, no
  * allocation), under 1 ns disabled. gridline_write about 200 ns.
  *
- * Who does the writing? Events wait in a ring per thread. With GRIDLINE_THREAD a writer thread empties the rings;
- * a full ring then drops (counted). Without it the calling thread does, when its ring is half full, when the
- * oldest event is a second old, on gridline_flush and on close: into files by write(2), into sockets without
- * waiting. Ask for the thread where a file system could hang. */
+ * Who does the writing? Events wait in a ring per thread (1 MiB; GRIDLINE_RING in the environment changes
+ * that). With GRIDLINE_THREAD a writer thread empties the rings; a full ring then drops (counted). Without it
+ * the calling thread does, when its ring is half full, when the oldest event is a second old, on
+ * gridline_flush and on close: into files by write(2), into sockets without waiting; a full ring drops only
+ * while another thread is at it. Ask for the thread where a file system could hang.
+ *
+ * GRIDLINE_EVENT does not write out where it might be in a signal handler: with a signal blocked that has a
+ * handler, on the alternate stack, or in a program that has a handler with SA_NODEFER; then another call,
+ * another thread or the writer thread must. */
 #ifndef GRIDLINE_GRIDLINE_H
 #define GRIDLINE_GRIDLINE_H
 
@@ -75,8 +80,10 @@ enum gridline_level {
  *   unix:PATH              the agent or gateway of this host, acknowledged
  *   tcp://HOST[:PORT]      the same over TCP, plain (port 14830); x-netlog:// is the same
  * Level: events up to GRIDLINE_INFO are on at first (GRIDLINE_LEVEL in the environment changes that).
- * NULL with errno set when an argument is bad, memory is short, or 32 handles are open. A destination that can't
- * be reached now is not an error. Resolving HOST may take as long as the resolver does. */
+ * Without a destination (NULL, "") all events are off until gridline_add.
+ * NULL with errno set when an argument is bad, memory is short, a file can't be opened, or 31 handles are
+ * open. A stream or syslog that can't be reached now is not an error. Resolving HOST may take as long as the
+ * resolver does. */
 GRIDLINE_API gridline *gridline_open(const char *prog, const char *url, unsigned flags);
 /* Writes out what is left (waiting at most a second for acknowledgements; what is not acknowledged by then goes
  * to the backup, or is counted as dropped), then frees. */
@@ -104,13 +111,13 @@ GRIDLINE_API int gridline_dump(gridline *g, const char *url);
  * exactly. gridline_stats_at: its i-th destination, -ENOENT when there are fewer. size is
  * sizeof(struct gridline_stats): later versions add fields at the end. */
 struct gridline_stats {
-    uint64_t taken;    /* events written by the program (enabled ones) */
+    uint64_t taken;    /* events written by the program (enabled ones), and the library's own (gridline.*) */
     uint64_t passed;   /* written to the destination (stream: acknowledged) */
     uint64_t queued;   /* in rings, in memory, sent but not acknowledged, or in the backup */
     uint64_t dropped;  /* sum of the reasons below */
     uint64_t dropped_ring_full;    /* rings full: the writer could not keep up */
     uint64_t dropped_nested;       /* a signal handler interrupted a signal handler in the middle of an event */
-    uint64_t dropped_too_large;    /* over a limit of the event model */
+    uint64_t dropped_too_large;    /* over a limit of the event model, or a name or format that is not allowed */
     uint64_t dropped_unwritable;   /* destination and backup could not take it (disk full, queue full) */
     uint64_t dropped_memory;       /* mem: overwrote it, or no memory */
     uint64_t dropped_refused;      /* the receiver said never */
@@ -122,7 +129,8 @@ GRIDLINE_API int gridline_stats_at(gridline *g, unsigned i, struct gridline_stat
 
 /* Events up to this level are on. */
 GRIDLINE_API void gridline_set_level(gridline *g, int level);
-/* For event names that match the shell pattern; later calls win. level -1 = off. */
+/* For event names that match the shell pattern; later calls win. level -1 = off. 0, -EINVAL, -ENOMEM, or
+ * -ENOSPC (over 1024 patterns). */
 GRIDLINE_API int gridline_set_event_level(gridline *g, const char *pattern, int level);
 /* Follows a control file (also GRIDLINE_CONTROL in the environment): lines of `PATTERN LEVEL`, `#` comments; it
  * replaces the pattern levels each time it changes. Looked at once a second by the writer thread, or by any call
@@ -132,9 +140,11 @@ GRIDLINE_API void gridline_poll(gridline *g);
 
 /* ------------------------------------------------------------------ writing events */
 
-/* printf-like: format is "name=%conv name=%conv …"; conversions d i u x (with hh h l ll z j t), c, f g e, s, p.
- * d i are int, u x uint, f g e float, c s text, p text. Text that stands for a conversion is a constant text
- * field ("state=ok"). 0, or a negative errno (bad format; the event is counted as dropped). */
+/* printf-like: format is "name=%conv name=%conv …"; conversions d i u x (with hh h l ll z j t), c, f g e, s,
+ * p. d i are int, u x uint, f g e float, c s text, p text. Text that stands for a conversion is a constant
+ * text field ("state=ok"). Flags and widths are read over; %.*s takes part of a text; a NULL text is left
+ * out. 0 (also when the event is off), or a negative errno: -EINVAL (bad format or name), -E2BIG (over a
+ * limit), -ENOBUFS (no room); the event is then counted as dropped. */
 GRIDLINE_API int gridline_write(gridline *g, int level, const char *event, const char *format, ...)
     GRIDLINE_PRINTF(4, 5);
 GRIDLINE_API int gridline_vwrite(gridline *g, int level, const char *event, const char *format, va_list ap)
@@ -163,14 +173,16 @@ GRIDLINE_API int gridline_write_values(gridline *g, int64_t time_ns, int level, 
  *   GRIDLINE_EVENT(handle, level, "event.name", (type, "field", value), …)       1 to 16 fields
  *   GRIDLINE_POINT(handle, level, "event.name")                                  none
  * types: i64 u64 f64 b (bool) text (NUL-terminated, NULL = missing) textn (pointer, length: 4 elements)
- * Event and field names are string literals; level is a constant. Values are evaluated once, and only if on. */
+ * Event and field names are string literals; level is a constant. Values are evaluated once, or not at all
+ * while the event is off in every handle (but for the first pass of a call site, which finds that out). */
 #define GRIDLINE_EVENT(handle, level, event, ...)                                                            \
     do {                                                                                                     \
         static const struct gridline_field gridline_fields_[] = {                                            \
             GRIDLINE_EACH(GRIDLINE_FIELD_, __VA_ARGS__){0, 0}};                                              \
         static struct gridline_site gridline_site_ = {                                                       \
-            1, (level), sizeof(gridline_fields_) / sizeof(*gridline_fields_) - 1, 1, 0, event, gridline_fields_, 0}; \
-        if (GRIDLINE_UNLIKELY(__atomic_load_n(&gridline_site_.on, __ATOMIC_RELAXED))) {                                                          \
+            1, (level), sizeof(gridline_fields_) / sizeof(*gridline_fields_) - 1, 1, 0,                      \
+            event, gridline_fields_, 0};                                                                     \
+        if (GRIDLINE_UNLIKELY(__atomic_load_n(&gridline_site_.on, __ATOMIC_RELAXED))) {                      \
             GRIDLINE_EACH(GRIDLINE_LOCAL_, __VA_ARGS__)                                                      \
             struct gridline_slot gridline_slot_ =                                                            \
                 gridline_begin(handle, &gridline_site_, 0 GRIDLINE_EACH(GRIDLINE_SIZE_, __VA_ARGS__));       \
@@ -225,9 +237,12 @@ typedef struct gridline_histogram gridline_histogram;
 GRIDLINE_API gridline_histogram *gridline_histogram_get(gridline *g, const char *name, unsigned buckets,
                                                         double first_width_s);
 GRIDLINE_API void gridline_histogram_add(gridline_histogram *h, double value);
-GRIDLINE_API void gridline_histogram_report(gridline_histogram *h); /* event NAME: start width n and the buckets */
+GRIDLINE_API void gridline_histogram_report(gridline_histogram *h); /* event NAME: start.ns width.s n buckets */
 
-/* An event when this process gets the signal (the program's own handler, if any, is called after). 0, or -errno. */
+/* An event process.signal when this process gets the signal: signo name sender.pid sender.uid. What would have happened
+ * without it happens after: the program's own handler, or the default. Before a signal ends the process the rings are
+ * written out, if that can be done within 0.3 s; an acknowledgement is not waited for. 0, or -errno; -EBUSY when the
+ * program has put its own handler over ours. At most 4 handles a signal. */
 GRIDLINE_API int gridline_on_signal(gridline *g, int signo);
 /* An event process.self with this process's own use: CPU, memory, faults, I/O, switches, threads, files. */
 GRIDLINE_API void gridline_self(gridline *g);

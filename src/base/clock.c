@@ -6,6 +6,7 @@
 #include "base/err.h"
 #include "base/num.h"
 
+#include <endian.h>
 #include <errno.h>
 
 static int64_t read_clock(clockid_t id)
@@ -168,32 +169,49 @@ static int days_in_month(int y, int m)
     return days[m - 1] + (m == 2 && leap);
 }
 
-static int civil_to_ns(const struct civil *c, int64_t zone_s, int64_t *out)
+static int to_ns(int64_t seconds, int64_t ns, int64_t *out)
 {
-    /* second 60 is a leap second: it counts as the first of the next minute, as UNIX time has it */
-    bool ok = c->year >= 0 && c->month >= 1 && c->month <= 12 && c->day >= 1 && c->hour >= 0 && c->hour <= 23 &&
-              c->minute >= 0 && c->minute <= 59 && c->second >= 0 && c->second <= 60;
-    if (!ok || c->day > days_in_month(c->year, c->month))
-        return E_PROTO;
-    int64_t seconds = days_from_civil(c->year, c->month, c->day) * 86400 + c->hour * 3600 + c->minute * 60 +
-                      c->second - zone_s;
-    wide t = (wide)seconds * NS_PER_S + c->ns;
+    wide t = (wide)seconds * NS_PER_S + ns;
     if (t < INT64_MIN || t > INT64_MAX)
         return -ERANGE;
     *out = (int64_t)t;
     return 0;
 }
 
+static bool is_date(int year, int month, int day)
+{
+    return year >= 0 && month >= 1 && month <= 12 && day >= 1 && day <= days_in_month(year, month);
+}
+
+/* Second 60 is a leap second: it counts as the first of the next minute, as UNIX time has it. */
+static bool is_time_of_day(const struct civil *c)
+{
+    return c->hour >= 0 && c->hour <= 23 && c->minute >= 0 && c->minute <= 59 && c->second >= 0 && c->second <= 60;
+}
+
+static int civil_to_ns(const struct civil *c, int64_t zone_s, int64_t *out)
+{
+    if (!is_date(c->year, c->month, c->day) || !is_time_of_day(c))
+        return E_PROTO;
+    int64_t days = days_from_civil(c->year, c->month, c->day);
+    return to_ns(days * 86400 + c->hour * 3600 + c->minute * 60 + c->second - zone_s, c->ns, out);
+}
+
 /* ".ddd" at s[*at]: nanoseconds and the number of digits. Leaves *at behind it. */
 static int64_t parse_fraction(struct slice s, size_t *at, size_t *digits)
 {
-    int64_t ns = 0, unit = NS_PER_S / 10;
-    size_t i = *at + 1;
-    for (; i < s.n && s.p[i] >= '0' && s.p[i] <= '9'; i++, unit /= 10)
-        ns += unit * (s.p[i] - '0');
+    static const int64_t unit[] = {1000000000, 100000000, 10000000, 1000000, 100000, 10000, 1000, 100, 10, 1};
+    int64_t v = 0;
+    size_t i = *at + 1, kept = 0;
+    for (; i < s.n && s.p[i] >= '0' && s.p[i] <= '9'; i++) {
+        if (kept == 9) /* finer than a time can hold */
+            continue;
+        v = v * 10 + (s.p[i] - '0');
+        kept++;
+    }
     *digits = i - *at - 1;
     *at = i;
-    return ns;
+    return v * unit[kept];
 }
 
 static int parse_zone(struct slice s, int64_t *zone_s)
@@ -234,22 +252,53 @@ int clock_parse_iso(struct slice s, int64_t *out)
     return civil_to_ns(&c, zone, out);
 }
 
+/* Eight digits as a number, or -1: all at once, by pairs, then fours. */
+static int64_t eight_digits(const char *p)
+{
+    uint64_t w;
+    memcpy(&w, p, sizeof w);
+    w = le64toh(w);
+    uint64_t high = UINT64_C(0xf0f0f0f0f0f0f0f0), zeros = UINT64_C(0x3030303030303030);
+    if ((w & high) != zeros || ((w + UINT64_C(0x0606060606060606)) & high) != zeros)
+        return -1;
+    w -= zeros;
+    w = (w * 10 + (w >> 8)) & UINT64_C(0x00ff00ff00ff00ff);
+    w = (w * 100 + (w >> 16)) & UINT64_C(0x0000ffff0000ffff);
+    return (int64_t)((w * 10000 + (w >> 32)) & UINT64_C(0xffffffff));
+}
+
+/* The seconds of the start of the day YYYYMMDD. The last day is kept per thread: a log has few. */
+static int day_start(int64_t date, int64_t *out)
+{
+    static _Thread_local struct {
+        int64_t date, second;
+    } last = {.date = -1};
+    if (date != last.date) {
+        int year = (int)(date / 10000), month = (int)(date / 100 % 100), day = (int)(date % 100);
+        if (!is_date(year, month, day))
+            return E_PROTO;
+        last.date = date;
+        last.second = days_from_civil(year, month, day) * 86400;
+    }
+    *out = last.second;
+    return 0;
+}
+
 int clock_parse_ulm(struct slice s, int64_t *out, size_t *digits)
 {
     size_t at = 14, n = 1;
-    struct civil c = {.year = fixed_digits(s, 0, 4),
-                      .month = fixed_digits(s, 4, 2),
-                      .day = fixed_digits(s, 6, 2),
-                      .hour = fixed_digits(s, 8, 2),
-                      .minute = fixed_digits(s, 10, 2),
-                      .second = fixed_digits(s, 12, 2)};
+    int64_t date = s.n < at ? -1 : eight_digits(s.p), time = s.n < at ? -1 : eight_digits(s.p + 6), second;
+    if (date < 0 || time < 0 || day_start(date, &second) < 0)
+        return E_PROTO;
+    struct civil c = {
+        .hour = (int)(time / 10000 % 100), .minute = (int)(time / 100 % 100), .second = (int)(time % 100)};
     if (at < s.n && s.p[at] == '.')
         c.ns = parse_fraction(s, &at, &n);
-    if (n == 0 || at != s.n)
+    if (n == 0 || at != s.n || !is_time_of_day(&c))
         return E_PROTO;
     if (digits)
         *digits = s.n == 14 ? 0 : n;
-    return civil_to_ns(&c, 0, out);
+    return to_ns(second + c.hour * 3600 + c.minute * 60 + c.second, c.ns, out);
 }
 
 int clock_parse_epoch(struct slice s, int64_t *out)

@@ -20,10 +20,21 @@ static size_t sequence(const unsigned char *p, const unsigned char *end)
     return overlong || outside ? 0 : n;
 }
 
+/* 8 to 16 bytes of ASCII: two loads that overlap in the middle. */
+static bool is_short_ascii(struct slice s)
+{
+    uint64_t first, last;
+    if (s.n < 8 || s.n > 16)
+        return false;
+    memcpy(&first, s.p, 8);
+    memcpy(&last, s.p + s.n - 8, 8);
+    return ((first | last) & 0x8080808080808080u) == 0;
+}
+
 bool text_is_utf8(struct slice s)
 {
-    if (s.n == 0)
-        return true; /* also of a slice that points nowhere */
+    if (s.n == 0 || is_short_ascii(s))
+        return true; /* the first also of a slice that points nowhere */
     const unsigned char *p = (const unsigned char *)s.p, *end = p + s.n;
     while (p < end) {
         uint64_t word;

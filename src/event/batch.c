@@ -4,6 +4,7 @@
  * searched from the newest (events of one kind come together). */
 #include "event/batch.h"
 
+#include "base/hash.h"
 #include "base/mem.h"
 #include "base/text.h"
 
@@ -35,6 +36,8 @@ void batch_unref(struct batch *b)
     arena_fini(&arena);
 }
 
+enum { ORIGINS = 128 };
+
 struct batch_builder {
     struct registry *registry;
     unsigned flags;
@@ -48,6 +51,7 @@ struct batch_builder {
     bool has_origin;
     struct batch_origin origin;
     struct slice host, prog; /* the last ones, already in the arena: most events repeat them */
+    struct slice origins[ORIGINS]; /* hosts and programs of this batch by hash, checked and in the arena */
     /* batch_builder_add's work space: 9 KiB that are dear to set up on the stack for every event */
     struct named_value changed[EVENT_FIELDS_MAX];
     uint16_t index[EVENT_FIELDS_MAX];
@@ -69,6 +73,7 @@ static void start_over(struct batch_builder *b)
     b->n = b->n_schemas = 0;
     b->has_origin = false;
     b->host = b->prog = (struct slice){"", 0};
+    memset(b->origins, 0, sizeof b->origins);
 }
 
 void batch_builder_destroy(struct batch_builder *b)
@@ -150,19 +155,23 @@ static int check_origin_name(struct slice s, const char *what, struct diag *why)
     return 0;
 }
 
-/* *kept is the last one of its kind; the same again costs a comparison. */
+/* *kept is the last one of its kind; the same again costs a comparison, one of the few before it a hash more. */
 static int keep_origin_name(struct batch_builder *b, struct slice s, struct slice *kept, const char *what,
                             struct diag *why)
 {
     if (slice_eq(s, *kept))
         return 0;
-    int r = check_origin_name(s, what, why);
-    if (r < 0)
-        return r;
-    struct slice copy = arena_copy(&b->arena, s);
-    if (!copy.p)
-        return -ENOMEM;
-    *kept = copy;
+    struct slice *known = &b->origins[hash_bytes(s) % ORIGINS];
+    if (!slice_eq(s, *known) || !known->p) {
+        int r = check_origin_name(s, what, why);
+        if (r < 0)
+            return r;
+        struct slice copy = arena_copy(&b->arena, s);
+        if (!copy.p)
+            return -ENOMEM;
+        *known = copy;
+    }
+    *kept = *known;
     return 0;
 }
 

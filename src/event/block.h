@@ -29,6 +29,19 @@ void block_writer_destroy(struct block_writer *w); /* NULL is fine */
 /* Copies the event in. E_LIMIT: the block is full, nothing was added: finish it and add again (an event within
  * the model's limits always fits an empty block). -ENOMEM: nothing was added, what was there stays. */
 int block_writer_add(struct block_writer *w, const struct event *e);
+/* The same for events whose values are a row of words, as libgridline's rings hold them: 8 bytes a field in the schema's
+ * order, or for text u32 length and the text, padded to 8; length 0xffffffff = missing. They all come from one host and
+ * prog, said before (borrowed as long as rows are added). The caller has checked the text and says how many bytes it is
+ * in all; no field is of type bytes. */
+void block_writer_origin(struct block_writer *w, struct slice host, struct slice prog);
+struct block_row {
+    const struct schema *schema;
+    int64_t time_ns;
+    uint8_t level;
+    const char *words;
+    size_t text_bytes;
+};
+int block_writer_add_row(struct block_writer *w, const struct block_row *row);
 size_t block_writer_count(const struct block_writer *w);
 /* An upper bound of the bytes finish would write now. */
 size_t block_writer_size(const struct block_writer *w);

@@ -21,6 +21,8 @@ enum { DICT_TRIAL = 64, GROUPS_KEPT = 64 };
 /* What an event, a value, a column may cost at most beyond its text; see block_writer_size. */
 enum { EVENT_COST = 48, VALUE_COST = 18, COLUMN_COST = 48 };
 
+#define ROW_MISSING UINT32_C(0xffffffff)
+
 struct column {
     uint64_t *v;      /* a number a present value: bits, dictionary index, or length of plain text */
     size_t n, cap;
@@ -43,7 +45,9 @@ struct group {
 enum head { HEAD_ORDER, HEAD_TIME, HEAD_LEVEL, HEAD_HOST, HEAD_PROG, HEADS };
 
 struct heads {
-    uint64_t *v[HEADS];
+    uint64_t *v[HEADS];     /* filled only once a column varies: but for the time, most never do */
+    uint64_t first[HEADS];
+    bool varies[HEADS];
     size_t n, cap;
 };
 
@@ -54,6 +58,9 @@ struct block_writer {
     size_t n_used, cap_used;
     struct dict strings; /* hosts and progs */
     uint32_t host, prog; /* the last event's, in strings */
+    struct slice row_host, row_prog;    /* of rows; borrowed */
+    uint32_t row_host_at, row_prog_at; /* in strings, if this block has had a row */
+    bool has_row;
     struct heads heads;
     size_t values; /* events x fields, bounded */
     size_t size;
@@ -98,7 +105,7 @@ static inline int column_push(struct column *c, uint64_t x)
 }
 
 /* Says for `row` whether a value is there. Until the first missing one nothing is kept. */
-static int column_mark(struct column *c, size_t row, bool present)
+static inline int column_mark(struct column *c, size_t row, bool present)
 {
     if (!c->present && present)
         return 0;
@@ -130,7 +137,7 @@ static int column_make_plain(struct column *c)
     return 0;
 }
 
-static int column_push_text(struct column *c, struct slice s)
+static inline int column_push_text(struct column *c, struct slice s)
 {
     if (!c->plain && c->dict.n > DICT_TRIAL && (size_t)c->dict.n * 2 > c->n) {
         int r = column_make_plain(c);
@@ -239,7 +246,7 @@ static size_t event_cost(const struct event *e)
     return n;
 }
 
-static int push_value(struct column *c, const struct value *v, size_t row)
+static inline int push_value(struct column *c, const struct value *v, size_t row)
 {
     int r = column_mark(c, row, v->type != VALUE_NONE);
     if (r < 0 || v->type == VALUE_NONE)
@@ -276,7 +283,7 @@ static int heads_grow(struct heads *h)
 }
 
 /* The number of s; *last is the one of the event before, which is usually the same. */
-static int add_string(struct dict *d, struct slice s, uint32_t *last)
+static inline int add_string(struct dict *d, struct slice s, uint32_t *last)
 {
     if (*last < d->n && slice_eq(dict_get(d, *last), s))
         return 0;
@@ -287,24 +294,59 @@ static int add_string(struct dict *d, struct slice s, uint32_t *last)
     return 0;
 }
 
-static int push_head(struct block_writer *w, const struct event *e, uint64_t group)
+static void heads_vary(struct heads *h, int column)
 {
-    struct heads *h = &w->heads;
-    if (add_string(&w->strings, e->host, &w->host) < 0 || add_string(&w->strings, e->prog, &w->prog) < 0)
-        return -ENOMEM;
+    for (size_t i = 0; i < h->n; i++)
+        h->v[column][i] = h->first[column];
+    h->varies[column] = true;
+}
+
+static inline void heads_put(struct heads *h, int column, uint64_t x)
+{
+    if (h->n == 0) {
+        h->first[column] = x;
+        h->varies[column] = false;
+    } else if (!h->varies[column] && x != h->first[column]) {
+        heads_vary(h, column);
+    }
+    if (h->varies[column])
+        h->v[column][h->n] = x;
+}
+
+static inline int push_head(struct heads *h, const uint64_t row[HEADS])
+{
     if (h->n == h->cap && heads_grow(h) < 0)
         return -ENOMEM;
-    const uint64_t row[HEADS] = {group, (uint64_t)e->time_ns, e->level, w->host, w->prog};
     for (int i = 0; i < HEADS; i++)
-        h->v[i][h->n] = row[i];
+        heads_put(h, i, row[i]);
     h->n++;
     return 0;
+}
+
+static int push_event_head(struct block_writer *w, const struct event *e, uint64_t group)
+{
+    if (add_string(&w->strings, e->host, &w->host) < 0 || add_string(&w->strings, e->prog, &w->prog) < 0)
+        return -ENOMEM;
+    const uint64_t row[HEADS] = {group, (uint64_t)e->time_ns, e->level, w->host, w->prog};
+    return push_head(&w->heads, row);
 }
 
 static bool fits(const struct block_writer *w, size_t cost, uint32_t fields, bool new_group)
 {
     return w->size + cost <= BLOCK_BODY_MAX && w->heads.n < BLOCK_EVENTS_MAX &&
            w->values + fields <= BLOCK_VALUES_MAX && w->n_used + new_group <= BLOCK_SCHEMAS_MAX;
+}
+
+/* The row is whole: counts it. */
+static void row_done(struct block_writer *w, struct group *g, size_t cost)
+{
+    if (g->rows == 0) {
+        g->index = w->n_used;
+        w->used[w->n_used++] = g;
+    }
+    g->rows++;
+    w->values += g->schema->n_fields;
+    w->size += cost;
 }
 
 int block_writer_add(struct block_writer *w, const struct event *e)
@@ -321,20 +363,99 @@ int block_writer_add(struct block_writer *w, const struct event *e)
     for (; i < e->schema->n_fields && r == 0; i++)
         r = push_value(&g->columns[i], &e->values[i], g->rows);
     if (r == 0)
-        r = push_head(w, e, new_group ? w->n_used : g->index);
+        r = push_event_head(w, e, new_group ? w->n_used : g->index);
     else
         i--; /* that one was not pushed */
     if (r < 0) {
         take_back(g, e, i);
         return r;
     }
-    if (new_group) {
-        g->index = w->n_used;
-        w->used[w->n_used++] = g;
+    row_done(w, g, cost);
+    return 0;
+}
+
+/* The next value of a row; moves *row behind it. */
+static inline struct value row_value(const char **row, uint8_t type)
+{
+    struct value v = {.type = type};
+    if (type != VALUE_TEXT) {
+        memcpy(&v.u, *row, 8);
+        *row += 8;
+        return type == VALUE_FLOAT ? value_float(v.f) : v;
     }
-    g->rows++;
-    w->values += e->schema->n_fields;
-    w->size += cost;
+    memcpy(&v.n, *row, 4);
+    v.p = *row + 4;
+    if (v.n == ROW_MISSING)
+        v = value_none();
+    *row += (v.n + 11) & ~(size_t)7;
+    return v;
+}
+
+/* As take_back, for the first `fields` of a row. */
+static void take_back_row(struct group *g, const char *row, uint32_t fields)
+{
+    for (uint32_t i = 0; i < fields; i++) {
+        struct column *c = &g->columns[i];
+        if (row_value(&row, g->schema->fields[i].type).type == VALUE_NONE)
+            continue;
+        c->n--;
+        if (c->plain)
+            c->text.n -= (size_t)c->v[c->n];
+    }
+}
+
+void block_writer_origin(struct block_writer *w, struct slice host, struct slice prog)
+{
+    w->row_host = host;
+    w->row_prog = prog;
+    w->has_row = false;
+}
+
+/* The numbers of the rows' host and prog in this block. */
+static int find_row_origin(struct block_writer *w)
+{
+    w->row_host_at = w->host;
+    w->row_prog_at = w->prog;
+    int r = add_string(&w->strings, w->row_host, &w->row_host_at);
+    if (r == 0)
+        r = add_string(&w->strings, w->row_prog, &w->row_prog_at);
+    w->has_row = r == 0;
+    return r;
+}
+
+static inline int push_row_head(struct block_writer *w, const struct block_row *row, uint64_t group)
+{
+    if (!w->has_row && find_row_origin(w) < 0)
+        return -ENOMEM;
+    const uint64_t head[HEADS] = {group, (uint64_t)row->time_ns, row->level, w->row_host_at, w->row_prog_at};
+    return push_head(&w->heads, head);
+}
+
+int block_writer_add_row(struct block_writer *w, const struct block_row *row)
+{
+    struct group *g = group_get(w, row->schema);
+    if (!g)
+        return -ENOMEM;
+    uint32_t n = row->schema->n_fields, i = 0;
+    bool new_group = g->rows == 0;
+    size_t cost = EVENT_COST + w->row_host.n + w->row_prog.n + n * VALUE_COST + row->text_bytes +
+                  (new_group ? schema_cost(row->schema) : 0);
+    if (!fits(w, cost, n, new_group))
+        return E_LIMIT;
+    int r = 0;
+    for (const char *at = row->words; i < n && r == 0; i++) {
+        struct value v = row_value(&at, row->schema->fields[i].type);
+        r = push_value(&g->columns[i], &v, g->rows);
+    }
+    if (r == 0)
+        r = push_row_head(w, row, new_group ? w->n_used : g->index);
+    else
+        i--; /* that one was not pushed */
+    if (r < 0) {
+        take_back_row(g, row->words, i);
+        return r;
+    }
+    row_done(w, g, cost);
     return 0;
 }
 
@@ -472,8 +593,12 @@ static void write_body(const struct block_writer *w, struct strbuf *out)
     for (size_t i = 0; i < w->n_used; i++)
         write_schema(out, w->used[i]->schema);
     write_dict(out, &w->strings);
-    for (int i = 0; i < HEADS; i++)
-        pack_write(out, w->heads.v[i], w->heads.n);
+    for (int i = 0; i < HEADS; i++) {
+        if (w->heads.varies[i])
+            pack_write(out, w->heads.v[i], w->heads.n);
+        else
+            pack_write_same(out, w->heads.first[i]);
+    }
     for (size_t i = 0; i < w->n_used; i++)
         for (uint32_t f = 0; f < w->used[i]->schema->n_fields; f++)
             write_column(out, &w->used[i]->columns[f], w->used[i]->schema->fields[f].type, w->used[i]->rows);
@@ -510,6 +635,7 @@ static void start_over(struct block_writer *w)
         w->used[i]->rows = 0;
     }
     w->heads.n = 0;
+    w->has_row = false;
     dict_reset(&w->strings);
     w->n_used = w->values = w->size = 0;
     if (w->groups.n > GROUPS_KEPT)

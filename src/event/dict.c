@@ -56,10 +56,9 @@ static int grow(struct dict *d)
     return 0;
 }
 
-int64_t dict_add(struct dict *d, struct slice s)
+/* By hash; added if new. */
+static int64_t look_up(struct dict *d, struct slice s)
 {
-    if (d->n && slice_eq(dict_get(d, d->last), s))
-        return d->last;
     int r = grow(d);
     if (r < 0)
         return r;
@@ -72,9 +71,27 @@ int64_t dict_add(struct dict *d, struct slice s)
             return -ENOMEM;
         }
         strbuf_add_slice(&d->bytes, s);
-        d->entries[d->n++] = (struct dict_entry){hash, at, (uint32_t)s.n};
+        d->entries[d->n++] = (struct dict_entry){.hash = hash, .at = at, .n = (uint32_t)s.n};
         *slot = d->n;
     }
-    d->last = *slot - 1;
-    return d->last;
+    return *slot - 1;
+}
+
+int64_t dict_add(struct dict *d, struct slice s)
+{
+    if (d->n == 0)
+        return look_up(d, s);
+    uint32_t last = d->last, next = d->entries[last].next;
+    if (slice_eq(dict_get(d, last), s))
+        return last;
+    if (slice_eq(dict_get(d, next), s)) {
+        d->last = next;
+        return next;
+    }
+    int64_t found = look_up(d, s);
+    if (found >= 0) {
+        d->entries[last].next = (uint32_t)found;
+        d->last = (uint32_t)found;
+    }
+    return found;
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* dict.h - distinct strings in order of first use, each with a small number. Zeroed = empty. For columns and
- * string tables of blocks. About 5 ns to find a short string again, 1 ns when it is the same as the last. */
+ * string tables of blocks. About 8 ns to find a short string again, 2 ns
+ * when it is the same as the last, or as the one that followed that before. */
 #ifndef GRIDLINE_EVENT_DICT_H
 #define GRIDLINE_EVENT_DICT_H
 
@@ -12,6 +13,7 @@
 struct dict_entry {
     uint64_t hash;
     uint32_t at, n; /* in bytes */
+    uint32_t next;  /* the one that was asked for after this one, last time: what goes round is found without hashing */
 };
 
 struct dict {

@@ -24,6 +24,19 @@ static struct survey survey_values(const uint64_t *v, size_t n)
     return s;
 }
 
+/* Ids, counters and regular clocks: every step is the first one. Gives up at the first group of steps that is not. */
+static bool steps_evenly(const uint64_t *v, size_t n)
+{
+    uint64_t step = n > 1 ? v[1] - v[0] : 0, odd = 0;
+    size_t i = 1;
+    for (; i + 4 <= n && !odd; i += 4)
+        odd = ((v[i] - v[i - 1]) ^ step) | ((v[i + 1] - v[i]) ^ step) | ((v[i + 2] - v[i + 1]) ^ step) |
+              ((v[i + 3] - v[i + 2]) ^ step);
+    for (; i < n && !odd; i++)
+        odd = (v[i] - v[i - 1]) ^ step;
+    return !odd;
+}
+
 static size_t varint_size(uint64_t v)
 {
     return (size_t)(70 - __builtin_clzll(v | 1)) / 7;
@@ -98,10 +111,23 @@ static void write_varints(struct strbuf *out, const uint64_t *v, size_t n)
     strbuf_advance(out, (size_t)(to - start));
 }
 
+static void write_even(struct strbuf *out, uint64_t first, uint64_t step)
+{
+    strbuf_add_char(out, step ? FORM_DELTA : FORM_FIXED);
+    strbuf_add_char(out, 0);
+    strbuf_add_varint(out, zigzag((int64_t)first));
+    if (step)
+        strbuf_add_varint(out, zigzag((int64_t)step));
+}
+
 void pack_write(struct strbuf *out, const uint64_t *v, size_t n)
 {
     if (n == 0)
         return;
+    if (steps_evenly(v, n)) { /* needs no bytes but the first value and the step */
+        write_even(out, v[0], n > 1 ? v[1] - v[0] : 0);
+        return;
+    }
     struct survey s = survey_values(v, n);
     unsigned fixed = width_of(s.min, s.max), delta = width_of(s.step_min, s.step_max);
     unsigned width = fixed <= delta ? fixed : delta;
@@ -122,6 +148,11 @@ void pack_write(struct strbuf *out, const uint64_t *v, size_t n)
     strbuf_add_varint(out, zigzag((int64_t)v[0]));
     strbuf_add_varint(out, zigzag(s.step_min));
     write_delta(out, v, n, delta, (uint64_t)s.step_min);
+}
+
+void pack_write_same(struct strbuf *out, uint64_t x)
+{
+    write_even(out, x, 0);
 }
 
 static inline uint64_t load(const unsigned char *p, unsigned width)

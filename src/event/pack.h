@@ -17,6 +17,8 @@
 #include <stdint.h>
 
 void pack_write(struct strbuf *out, const uint64_t *v, size_t n);
+/* What pack_write makes of any number of values that are all x. */
+void pack_write_same(struct strbuf *out, uint64_t x);
 /* Fills v[0..n); on malformed input c->bad is set and v holds anything. */
 void pack_read(struct cursor *c, uint64_t *v, size_t n);
 

@@ -70,8 +70,9 @@ struct pairs_guess {
  */
 struct pairs_repeat {
     char text[256];
-    size_t n;       /* 0 = none: no fields, or too long, or a value with escapes */
-    uint32_t pairs; /* how many these are */
+    size_t n;        /* 0 = none: no fields, or too long, or a value with escapes */
+    uint32_t pairs;  /* how many these are */
+    uint32_t misses; /* lines in a row that had another header */
     struct {
         uint16_t at, n, col; /* of the value and of the name; at = 0: not there */
     } head[PAIRS_KEYS];

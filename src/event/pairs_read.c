@@ -435,13 +435,22 @@ static void take_repeated(struct pairs_reader *r, const struct scan *s, const ch
     }
 }
 
+/* The header was not that of the last line. Where it changes all the time, learning it is work for nothing. */
+static bool repeat_is_worth_learning(struct pairs_repeat *p)
+{
+    p->misses++;
+    return p->misses <= 4 || p->misses % 32 == 0;
+}
+
 /* Pairs of the header, and nothing else, lie between from and to. */
 static void learn_repeat(struct pairs_reader *r, const struct scan *s, const char *from, const char *to,
                          size_t pairs)
 {
     struct pairs_repeat *p = &r->repeat;
     size_t n = (size_t)(to - from);
-    *p = (struct pairs_repeat){.pairs = (uint32_t)pairs};
+    p->n = 0;
+    p->pairs = (uint32_t)pairs;
+    memset(p->head, 0, sizeof p->head);
     if (n > sizeof p->text)
         return;
     for (size_t key = PAIRS_TIME + 1; key < PAIRS_KEYS; key++) {
@@ -481,6 +490,7 @@ static int read_pairs(struct pairs_reader *r, const struct scan *s)
         if (i == 1 && r->head[PAIRS_TIME].p) {
             if (repeat_holds(&r->repeat, at, s->end)) {
                 take_repeated(r, s, at);
+                r->repeat.misses = 0;
                 next = at + r->repeat.n;
                 i += r->repeat.pairs - 1;
                 continue;
@@ -491,7 +501,7 @@ static int read_pairs(struct pairs_reader *r, const struct scan *s)
         if (rc < 0)
             return rc;
         if (head_from && p.key == PAIRS_KEYS) {
-            if (i > 1)
+            if (i > 1 && repeat_is_worth_learning(&r->repeat))
                 learn_repeat(r, s, head_from, at, i - 1);
             head_from = NULL;
         }

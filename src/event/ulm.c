@@ -40,7 +40,8 @@ static int parse_time(struct pairs_second *last, struct slice text, struct slice
         int rc = clock_parse_ulm(text, out, &digits);
         if (rc < 0)
             return rc;
-        last->valid = clock_parse_ulm(slice_of(text.p, SECOND_N), &last->ns, NULL) == 0;
+        int64_t ns = *out % NS_PER_S;
+        last->valid = !__builtin_sub_overflow(*out, ns < 0 ? ns + NS_PER_S : ns, &last->ns);
         memcpy(last->text, text.p, SECOND_N);
     }
     /* The GridFTP server prints the microseconds with %d, without leading zeros: its .2102 is 0.002102 s. A

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* gateway.h - the gateway as one piece: listeners, sessions, ingest, store and ledger on one loop.
+ *
+ * gateway_run returns after SIGTERM or SIGINT: the last group is committed, everybody is told BYE 1, the
+ * ledger is written. SIGUSR1 writes the ledger without stopping. Everything, journal syncs too, is on the
+ * loop for now. */
+#ifndef GRIDLINE_GATEWAY_GATEWAY_H
+#define GRIDLINE_GATEWAY_GATEWAY_H
+
+#include "base/err.h"
+#include "event/encoding.h"
+
+struct gateway_options {
+    const char *listen;           /* addresses (listen.h), separated by commas or spaces */
+    const char *journal;          /* directory */
+    uint64_t journal_max;         /* bytes; 0 = 1 GiB */
+    const char *ledger_file;      /* JSON, replaced as a whole; NULL = none */
+    const char *ready_file;       /* the addresses, a line each, once it listens; NULL = none */
+    const struct encoding *print; /* journalled events to stdout; NULL = none */
+};
+
+struct gateway;
+/* Opens the journal, reads it, and listens. Borrows what options point to. *out is untouched on failure. */
+int gateway_create(const struct gateway_options *options, struct gateway **out, struct diag *why);
+void gateway_destroy(struct gateway *g); /* NULL is fine */
+int gateway_run(struct gateway *g);
+
+/* Prints what a journal holds, also of one in use: the events in this encoding, or without one a line of JSON
+ * for each block (producer, epoch, first_seq, count). Lost records are named on stderr; E_DAMAGE then. */
+int gateway_dump(const char *journal, const struct encoding *print);
+
+#endif

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* listen.h - where a gateway takes connections: tcp://HOST:PORT, HOST:PORT or unix:PATH. Only loopback
+ * addresses: any other needs TLS, which is not here yet. Out of descriptors, it still takes each caller off
+ * the queue (and hangs up) by a descriptor kept in reserve; otherwise the loop would spin on a queue that it
+ * can't empty. */
+#ifndef GRIDLINE_GATEWAY_LISTEN_H
+#define GRIDLINE_GATEWAY_LISTEN_H
+
+#include "base/err.h"
+#include "base/strbuf.h"
+
+#include <event2/event.h>
+
+/* Takes fd. */
+typedef void (*listen_accept)(void *arg, evutil_socket_t fd, const char *peer);
+
+struct listener;
+/* On failure *why says what is wrong with which address. -EACCES: not a loopback address. */
+int listener_create(struct event_base *base, struct slice address, listen_accept accept, void *arg,
+                    struct listener **out, struct diag *why);
+/* NULL is fine. Removes the socket file. */
+void listener_destroy(struct listener *l);
+/* tcp://127.0.0.1:14830 with the port it got, or unix:PATH. */
+const char *listener_address(const struct listener *l);
+
+#endif

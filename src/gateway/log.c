@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "gateway/log.h"
+
+#include "base/text.h"
+
+#include <stdarg.h>
+
+enum { SAFE_MAX = 200, LINE_MAX_BYTES = 1024 };
+
+static bool quiet;
+
+void log_quiet(bool is_quiet)
+{
+    quiet = is_quiet;
+}
+
+__attribute__((format(printf, 1, 0))) static void write_line(const char *format, va_list ap)
+{
+    char line[LINE_MAX_BYTES];
+    (void)vsnprintf(line, sizeof line, format, ap);        /* cut to fit is fine for a message */
+    (void)fprintf(stderr, "gridline-gateway: %s\n", line); /* nothing to do when stderr is gone */
+}
+
+void log_info(const char *format, ...)
+{
+    if (quiet)
+        return;
+    va_list ap;
+    va_start(ap, format);
+    write_line(format, ap);
+    va_end(ap);
+}
+
+void log_error(const char *format, ...)
+{
+    va_list ap;
+    va_start(ap, format);
+    write_line(format, ap);
+    va_end(ap);
+}
+
+struct slice log_safe(struct slice s)
+{
+    if (s.n > SAFE_MAX || !text_is_utf8(s) || text_has_control(s))
+        return (struct slice){"", 0};
+    return s;
+}

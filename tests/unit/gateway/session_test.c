@@ -1,0 +1,397 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Sessions over socket pairs, on a loop that the test turns. */
+#include "unit/gateway/blocks.h"
+
+#include "gateway/log.h"
+#include "gateway/session.h"
+
+#include <errno.h>
+#include <event2/event.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <time.h>
+
+enum { PATIENCE_S = 20 };
+
+struct bench {
+    char dir[64];
+    struct ledger ledger;
+    struct store *store;
+    struct ingest *in;
+    struct event_base *base;
+    struct event *commit;
+    struct sessions all;
+};
+
+static void on_commit(evutil_socket_t fd, short what, void *arg)
+{
+    (void)fd;
+    (void)what;
+    ingest_commit(((struct bench *)arg)->in);
+}
+
+static void open_bench(struct bench *b)
+{
+    static const struct ingest_options options;
+    *b = (struct bench){.dir = "/tmp/gridline-session-XXXXXX"};
+    assert_non_null(mkdtemp(b->dir));
+    assert_int_equal(store_open(b->dir, 0, ingest_restore, &b->ledger, &b->store), 0);
+    b->in = ingest_create(&b->ledger, b->store, &options);
+    b->base = event_base_new();
+    b->commit = evtimer_new(b->base, on_commit, b);
+    b->all = (struct sessions){.base = b->base, .ingest = b->in, .commit = b->commit};
+    log_quiet(true);
+}
+
+static void close_bench(struct bench *b)
+{
+    sessions_destroy_all(&b->all);
+    assert_int_equal(b->all.n, 0);
+    event_free(b->commit);
+    event_base_free(b->base);
+    ingest_destroy(b->in);
+    store_close(b->store);
+    ledger_fini(&b->ledger);
+    test_remove(b->dir);
+}
+
+/* The other end of a session. */
+static int dial(struct bench *b)
+{
+    int ends[2];
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends), 0);
+    sessions_accept(&b->all, ends[0], "test");
+    return ends[1];
+}
+
+static void turn(struct bench *b)
+{
+    assert_true(event_base_loop(b->base, EVLOOP_NONBLOCK) >= 0);
+}
+
+/* Sends everything, turning the loop as needed. False: the session is gone. */
+static bool send_all(struct bench *b, int fd, struct slice s)
+{
+    while (s.n) {
+        ssize_t n = send(fd, s.p, s.n, MSG_NOSIGNAL);
+        if (n < 0 && errno != EAGAIN)
+            return false;
+        if (n > 0)
+            s = slice_from(s, (size_t)n);
+        turn(b);
+    }
+    return true;
+}
+
+/* Reads until out holds a whole frame of this type and returns it; earlier ones are skipped. With type 0:
+ * until the session hangs up. */
+static struct frame receive(struct bench *b, int fd, struct strbuf *in, uint8_t type)
+{
+    struct frame f = {0};
+    time_t end = time(NULL) + PATIENCE_S;
+    for (size_t at = 0; time(NULL) < end;) {
+        turn(b);
+        char *to = strbuf_room(in, 65536);
+        ssize_t n = recv(fd, to, 65536, 0);
+        if (n > 0)
+            strbuf_advance(in, (size_t)n);
+        int64_t size = frame_read(slice_from(strbuf_slice(in), at), FRAME_PAYLOAD_MAX, &f);
+        assert_true(size >= 0);
+        if (size > 0 && f.type == type)
+            return f;
+        at += (size_t)size;
+        if (n == 0 && size == 0) {
+            assert_int_equal(type, 0);
+            return f;
+        }
+    }
+    fail_msg("no frame %d", type);
+    return f;
+}
+
+static void say_hello(struct strbuf *out, uint8_t producer)
+{
+    greeting_put(out);
+    struct frame_hello h = {.role = PEER_PROGRAM, .origin = test_origin(producer), .t0_ns = 42};
+    h.host = SLICE_LIT("h");
+    h.prog = SLICE_LIT("p");
+    frame_put_hello(out, &h);
+}
+
+static void put_batch(struct strbuf *out, uint8_t producer, uint64_t first, uint32_t n)
+{
+    struct strbuf block = {0};
+    test_block(&block, producer, first, n);
+    frame_put(out, FRAME_BATCH, 0, strbuf_slice(&block));
+    strbuf_fini(&block);
+}
+
+/* The whole talk, also if it arrives byte by byte. */
+static void test_talk(void **state)
+{
+    (void)state;
+    struct bench b;
+    open_bench(&b);
+    for (int by_byte = 0; by_byte < 2; by_byte++) {
+        struct strbuf out = {0}, in = {0};
+        struct frame_welcome w;
+        struct frame_ack a;
+        struct frame_pong p;
+        int fd = dial(&b);
+        say_hello(&out, 1);
+        put_batch(&out, 1, 1, 3);
+        put_batch(&out, 1, 4, 2);
+        frame_put_ping(&out, &(struct frame_ping){5, 6});
+        frame_put(&out, 200, 0, SLICE_LIT("from a later version"));
+        for (size_t i = 0; by_byte && i < out.n; i++)
+            assert_true(send_all(&b, fd, slice_of(out.p + i, 1)));
+        if (!by_byte)
+            assert_true(send_all(&b, fd, strbuf_slice(&out)));
+        assert_int_equal(frame_get_welcome(receive(&b, fd, &in, FRAME_WELCOME).payload, &w), 0);
+        assert_int_equal(w.seq, by_byte ? 5 : 0);
+        assert_int_equal(w.t0_ns, 42);
+        assert_true(w.t1_ns <= w.t2_ns && w.window > 0);
+        assert_int_equal(frame_get_pong(receive(&b, fd, &in, FRAME_PONG).payload, &p), 0);
+        assert_true(p.token == 5 && p.t0_ns == 6);
+        do
+            assert_int_equal(frame_get_ack(receive(&b, fd, &in, FRAME_ACK).payload, &a), 0);
+        while (strbuf_consume(&in, in.n), a.seq < 5);
+        assert_int_equal(a.seq, 5);
+        strbuf_reset(&out);
+        struct frame_counts c = {.origin = test_origin(1), .taken = 5, .passed = 5};
+        frame_put_counts(&out, &c);
+        frame_put_bye(&out, BYE_DONE, SLICE_LIT("bye"));
+        assert_true(send_all(&b, fd, strbuf_slice(&out)));
+        (void)receive(&b, fd, &in, 0);
+        (void)close(fd);
+        struct frame_origin o = test_origin(1);
+        assert_true(ledger_account(&b.ledger, &o)->is_closed);
+        assert_int_equal(ledger_account(&b.ledger, &o)->duplicate, by_byte ? 5 : 0);
+        strbuf_fini(&out);
+        strbuf_fini(&in);
+    }
+    struct test_archive archive = test_read(b.dir);
+    for (uint64_t n = 1; n <= 5; n++)
+        assert_int_equal(archive.times[1][n], 1);
+    close_bench(&b);
+}
+
+/* What is wrong ends its own connection, with a reason, and no other. */
+static void test_malformed(void **state)
+{
+    (void)state;
+    struct bench b;
+    open_bench(&b);
+    struct strbuf out = {0}, in = {0};
+    int good = dial(&b);
+    say_hello(&out, 1);
+    assert_true(send_all(&b, good, strbuf_slice(&out)));
+    for (int kind = 0; kind < 9; kind++) {
+        struct strbuf answer = {0};
+        struct frame_bye_reason bye;
+        int fd = dial(&b);
+        strbuf_reset(&out);
+        if (kind == 0)
+            strbuf_add_str(&out, "GET / HTTP/1.1\r\n\r\n");
+        else if (kind == 1)
+            strbuf_add(&out, "GRDL\2\0\0\0", 8);
+        else if (kind == 2)
+            greeting_put(&out), put_batch(&out, 2, 1, 1); /* no HELLO */
+        else if (kind == 3)
+            greeting_put(&out), frame_put(&out, FRAME_HELLO, 0, SLICE_LIT("short"));
+        else if (kind == 4)
+            say_hello(&out, 2), frame_put(&out, FRAME_BATCH, 0, SLICE_LIT("no block"));
+        else if (kind == 5)
+            say_hello(&out, 2), say_hello(&out, 2);
+        else if (kind == 6)
+            say_hello(&out, 2), frame_put(&out, FRAME_COUNTS, 0, SLICE_LIT("1"));
+        else if (kind == 7)
+            say_hello(&out, 2), frame_put(&out, 9, 0, SLICE_LIT(""));
+        else
+            say_hello(&out, 2), out.p[out.n - 20] ^= 1, strbuf_add(&out, "xxxxxxxxxxxxxxxxxxxxxx", 20);
+        (void)send_all(&b, fd, strbuf_slice(&out));
+        assert_int_equal(frame_get_bye(receive(&b, fd, &answer, FRAME_BYE).payload, &bye), 0);
+        assert_int_equal(bye.reason, BYE_PROTOCOL);
+        assert_true(bye.text.n > 0);
+        strbuf_reset(&answer);
+        (void)receive(&b, fd, &answer, 0);
+        (void)close(fd);
+        strbuf_fini(&answer);
+    }
+    assert_int_equal(b.all.bad_frames, 9);
+    strbuf_reset(&out);
+    put_batch(&out, 1, 1, 1);
+    assert_true(send_all(&b, good, strbuf_slice(&out)));
+    (void)receive(&b, good, &in, FRAME_ACK);
+    (void)close(good);
+    strbuf_fini(&out);
+    strbuf_fini(&in);
+    close_bench(&b);
+}
+
+/* More than 4 KiB before it has said who it is; a frame larger than any may be. */
+static void test_too_large(void **state)
+{
+    (void)state;
+    struct bench b;
+    open_bench(&b);
+    for (int kind = 0; kind < 2; kind++) {
+        struct strbuf out = {0}, in = {0};
+        struct frame_bye_reason bye;
+        int fd = dial(&b);
+        char *large = calloc(1, FRAME_PAYLOAD_MAX);
+        if (kind == 0) {
+            greeting_put(&out);
+            frame_put(&out, FRAME_HELLO, 0, slice_of(large, SESSION_HELLO_MAX));
+        } else {
+            say_hello(&out, 1);
+            frame_put(&out, FRAME_BATCH, 0, slice_of(large, FRAME_PAYLOAD_MAX));
+        }
+        free(large);
+        (void)send_all(&b, fd, strbuf_slice(&out));
+        assert_int_equal(frame_get_bye(receive(&b, fd, &in, FRAME_BYE).payload, &bye), 0);
+        assert_int_equal(bye.reason, BYE_PROTOCOL);
+        (void)close(fd);
+        strbuf_fini(&out);
+        strbuf_fini(&in);
+    }
+    close_bench(&b);
+}
+
+/* Says nothing: closed when its time is up. */
+static void test_silent(void **state)
+{
+    (void)state;
+    struct bench b;
+    struct strbuf in = {0};
+    open_bench(&b);
+    b.all.hello_ms = 20;
+    int fd = dial(&b), half = dial(&b);
+    assert_true(send_all(&b, half, SLICE_LIT("GRDL")));
+    (void)receive(&b, fd, &in, 0);
+    (void)receive(&b, half, &in, 0);
+    (void)close(fd);
+    (void)close(half);
+    strbuf_fini(&in);
+    close_bench(&b);
+}
+
+/* Asks and never reads: what waits for it is bounded. */
+static void test_never_reads(void **state)
+{
+    (void)state;
+    struct bench b;
+    struct strbuf out = {0};
+    open_bench(&b);
+    int fd = dial(&b);
+    say_hello(&out, 1);
+    bool is_there = send_all(&b, fd, strbuf_slice(&out));
+    for (int i = 0; is_there && i < 200000; i++) {
+        strbuf_reset(&out);
+        frame_put_ping(&out, &(struct frame_ping){1, 2});
+        is_there = send_all(&b, fd, strbuf_slice(&out));
+        if (b.all.n == 0)
+            break;
+    }
+    for (time_t end = time(NULL) + PATIENCE_S; b.all.n && time(NULL) < end;)
+        turn(&b);
+    assert_int_equal(b.all.n, 0);
+    (void)close(fd);
+    strbuf_fini(&out);
+    close_bench(&b);
+}
+
+static void test_lines(void **state)
+{
+    (void)state;
+    const struct slice talks[] = {
+        SLICE_LIT("ULM\0    DATE=20261115212028.123456 HOST=h PROG=p LVL=Info NL.EVNT=a n=1\nnot a line\n"),
+        SLICE_LIT("DATE=20261115212028.123456 HOST=h PROG=p LVL=Info NL.EVNT=a n=2\r\nDATE=20261115212028.1 "
+                  "HOST=h PROG=p LVL=Info NL.EVNT=a n=2"), /* the last without an end */
+        SLICE_LIT("ts=2026-11-15T21:20:28.123456Z event=a level=Info n=3\n"),
+        SLICE_LIT("{\"time\":\"2026-11-15T21:20:28Z\",\"name\":\"a\",\"n\":4}\n"),
+    };
+    struct bench b;
+    open_bench(&b);
+    for (size_t i = 0; i < sizeof talks / sizeof *talks; i++) {
+        int fd = dial(&b);
+        assert_true(send_all(&b, fd, talks[i]));
+        assert_int_equal(shutdown(fd, SHUT_WR), 0);
+        for (time_t end = time(NULL) + PATIENCE_S; b.all.n && time(NULL) < end;)
+            turn(&b);
+        assert_int_equal(b.all.n, 0);
+        (void)close(fd);
+    }
+    assert_int_equal(b.all.bad_lines, 1);
+    ingest_commit(b.in);
+    struct test_archive a = test_read(b.dir);
+    assert_int_equal(a.times[0][1], 1);
+    assert_int_equal(a.times[0][2], 2);
+    assert_int_equal(a.times[0][3], 1);
+    assert_int_equal(a.times[0][4], 1);
+    close_bench(&b);
+}
+
+static void test_too_many(void **state)
+{
+    (void)state;
+    struct bench b;
+    struct strbuf in = {0};
+    struct frame_bye_reason bye;
+    struct rlimit limit;
+    static int fds[SESSIONS_MAX];
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
+    limit.rlim_cur = limit.rlim_max;
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
+    if (limit.rlim_cur < 2 * SESSIONS_MAX + 50)
+        skip();
+    open_bench(&b);
+    for (size_t i = 0; i < SESSIONS_MAX; i++)
+        fds[i] = dial(&b);
+    int fd = dial(&b);
+    assert_int_equal(b.all.turned_away, 1);
+    assert_int_equal(frame_get_bye(receive(&b, fd, &in, FRAME_BYE).payload, &bye), 0);
+    assert_int_equal(bye.reason, BYE_TOO_MANY);
+    (void)close(fd);
+    (void)close(fds[0]);
+    for (time_t end = time(NULL) + PATIENCE_S; b.all.n == SESSIONS_MAX && time(NULL) < end;)
+        turn(&b);
+    fds[0] = dial(&b); /* there is room again */
+    assert_int_equal(b.all.turned_away, 1);
+    for (size_t i = 0; i < SESSIONS_MAX; i++)
+        (void)close(fds[i]);
+    strbuf_fini(&in);
+    close_bench(&b);
+}
+
+static void test_shut_down(void **state)
+{
+    (void)state;
+    struct bench b;
+    struct strbuf out = {0}, in = {0};
+    struct frame_bye_reason bye;
+    open_bench(&b);
+    int fd = dial(&b);
+    say_hello(&out, 1);
+    assert_true(send_all(&b, fd, strbuf_slice(&out)));
+    sessions_shut_down(&b.all);
+    assert_int_equal(frame_get_bye(receive(&b, fd, &in, FRAME_BYE).payload, &bye), 0);
+    assert_int_equal(bye.reason, BYE_SHUTDOWN);
+    strbuf_reset(&in);
+    (void)receive(&b, fd, &in, 0);
+    assert_int_equal(b.all.n, 0);
+    (void)close(fd);
+    strbuf_fini(&out);
+    strbuf_fini(&in);
+    close_bench(&b);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_talk),     cmocka_unit_test(test_malformed),   cmocka_unit_test(test_too_large),
+        cmocka_unit_test(test_silent),   cmocka_unit_test(test_never_reads), cmocka_unit_test(test_lines),
+        cmocka_unit_test(test_too_many), cmocka_unit_test(test_shut_down),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

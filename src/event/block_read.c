@@ -200,13 +200,13 @@ static int read_heads(struct reading *r)
         if (!is_origin_name(r->strings[i]))
             return refuse(r, "a host or prog that the model does not allow");
     uint64_t **columns[] = {&r->order, &r->time, &r->level, &r->host, &r->prog};
-    const uint64_t limits[] = {r->n_schemas, 0, LEVEL_COUNT, r->n_strings, r->n_strings};
+    const uint64_t limits[] = {r->n_schemas, UINT64_MAX, LEVEL_COUNT, r->n_strings, r->n_strings}; /* time: any */
     for (size_t k = 0; k < sizeof columns / sizeof *columns; k++) {
         uint64_t *v = *columns[k] = work_alloc(r, r->n_events, sizeof *v);
         if (!v)
             return -ENOMEM;
         pack_read(&r->c, v, r->n_events);
-        for (size_t i = 0; limits[k] && i < r->n_events; i++)
+        for (size_t i = 0; limits[k] != UINT64_MAX && i < r->n_events; i++)
             if (v[i] >= limits[k])
                 return refuse(r, "a head column is out of range");
     }

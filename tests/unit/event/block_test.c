@@ -133,6 +133,30 @@ static void test_lies_are_refused(void **state)
     registry_destroy(r);
 }
 
+/* Found by fuzzing: with an empty string table no index of a host or prog is in range. */
+static void test_no_strings(void **state)
+{
+    (void)state;
+    struct registry *r = registry_create();
+    struct schema *schema;
+    assert_int_equal(schema_create(SLICE_LIT("e"), NULL, 0, &schema), 0);
+    struct strbuf out = {0};
+    strbuf_add(&out, "GLB1\0\0\0\0\0\0\0\0\0\0\x01\0\x01\0\0\0", 20); /* one schema, one event */
+    while (out.n < BLOCK_HEAD)
+        strbuf_add_char(&out, '\0');
+    strbuf_add_u64(&out, schema->hash);
+    strbuf_add(&out, "\x01" "e\0", 3);          /* the schema: its name, no field */
+    strbuf_add_char(&out, 0);                    /* no strings */
+    for (int i = 0; i < 5; i++)
+        strbuf_add(&out, "\0\0\0", 3); /* each head column: all zero */
+    int rc;
+    assert_null(read_block(r, strbuf_slice(&out), &rc));
+    assert_int_equal(rc, E_PROTO);
+    strbuf_fini(&out);
+    schema_unref(schema);
+    registry_destroy(r);
+}
+
 static void test_full(void **state)
 {
     (void)state;
@@ -254,6 +278,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_round_trip),       cmocka_unit_test(test_damage_is_seen),
         cmocka_unit_test(test_lies_are_refused), cmocka_unit_test(test_full),
+        cmocka_unit_test(test_no_strings),
         cmocka_unit_test(test_resync),           cmocka_unit_test(test_pack),
         cmocka_unit_test(test_no_memory),
     };

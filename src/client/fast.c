@@ -35,10 +35,10 @@ static __attribute__((noinline)) struct gridline_slot begin_slow(struct gridline
     return slot_of(record, r, site);
 }
 
-static __attribute__((noinline)) struct gridline_slot no_room(struct ring *r,
-                                                              const struct gridline_site *site, size_t size)
+static __attribute__((noinline)) struct gridline_slot
+no_room(struct ring *r, const struct gridline_site *site, size_t size, uint64_t now)
 {
-    return slot_of(ring_reserve_slow(r, size + RECORD_HEAD), r, site);
+    return slot_of(ring_reserve_slow(r, size + RECORD_HEAD, now), r, site);
 }
 
 struct gridline_slot gridline_begin(gridline *g, struct gridline_site *site, size_t size)
@@ -57,7 +57,7 @@ struct gridline_slot gridline_begin(gridline *g, struct gridline_site *site, siz
     uint64_t head = atomic_load_explicit(&r->head, memory_order_relaxed), next = head + size + RECORD_HEAD;
     uint64_t now = ticks_now(r->tsc);
     if (GRIDLINE_UNLIKELY(next > r->limit || now >= r->due))
-        return no_room(r, site, size);
+        return no_room(r, site, size, now);
     struct record *record = ring_at(r, head);
     record->ticks = now;
     record->site = site_number(site);

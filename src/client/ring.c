@@ -152,9 +152,11 @@ static bool is_past_half(const struct ring *r, uint64_t end)
     return end - atomic_load_explicit(&r->tail, memory_order_relaxed) > (r->mask + 1) / 2;
 }
 
+/* A plain count will do: until nest is back, handlers that interrupt us count in the second ring. */
 static struct record *give_up(struct ring *r, enum drop_reason reason)
 {
-    ring_drop(r, reason);
+    uint64_t n = atomic_load_explicit(&r->dropped[reason], memory_order_relaxed);
+    atomic_store_explicit(&r->dropped[reason], n + 1, memory_order_relaxed);
     bool serve = atomic_load_explicit(&r->nest, memory_order_relaxed) == RING_THEN_SERVE;
     atomic_store_explicit(&r->nest, RING_IDLE, memory_order_relaxed);
     if (serve)
@@ -173,21 +175,28 @@ static void ask_for_room(struct ring *r)
         atomic_store_explicit(&r->nest, RING_THEN_SERVE, memory_order_relaxed);
 }
 
-struct record *ring_reserve_slow(struct ring *r, size_t size)
+/* While the ring is full every event comes here: one look, no locked instruction. */
+static void wake_if_asleep(struct gridline *g)
 {
-    uint64_t at, now = ticks_now(r->tsc);
+    if (atomic_load_explicit(&g->is_asleep, memory_order_relaxed))
+        writer_wake(g);
+}
+
+struct record *ring_reserve_slow(struct ring *r, size_t size, uint64_t now)
+{
+    uint64_t at;
     if (size > RECORD_MAX)
         return give_up(r, DROP_TOO_LARGE);
     if (now >= r->due)
         atomic_store_explicit(&r->nest, RING_THEN_SERVE, memory_order_relaxed);
     bool has_room = find_room(r, size, &at);
-    if (!has_room && !r->is_second && !atomic_load_explicit(&r->g->has_writer, memory_order_relaxed)) {
+    if (!has_room && !r->is_second && now >= r->retry &&
+        !atomic_load_explicit(&r->g->has_writer, memory_order_relaxed)) {
         serve_inline(r->g, r, true);
         has_room = find_room(r, size, &at);
     }
     if (!has_room) {
-        if (atomic_load_explicit(&r->g->has_writer, memory_order_relaxed))
-            writer_wake(r->g);
+        wake_if_asleep(r->g);
         return give_up(r, DROP_RING_FULL);
     }
     if (is_past_half(r, at + size))
@@ -216,7 +225,7 @@ static struct ring *ring_enter(struct gridline *g)
     if (atomic_load_explicit(&r->nest, memory_order_relaxed) != RING_IDLE)
         r = r->second;
     if (atomic_load_explicit(&r->nest, memory_order_relaxed) != RING_IDLE) {
-        ring_drop(r, DROP_NESTED);
+        atomic_fetch_add_explicit(&r->dropped[DROP_NESTED], 1, memory_order_relaxed);
         return NULL;
     }
     atomic_store_explicit(&r->nest, RING_WRITING, memory_order_relaxed);
@@ -228,7 +237,7 @@ struct record *ring_reserve(struct gridline *g, size_t size, struct ring **out)
 {
     struct ring *r = ring_enter(g);
     *out = r;
-    return r ? ring_reserve_slow(r, size) : NULL;
+    return r ? ring_reserve_slow(r, size, ticks_now(r->tsc)) : NULL;
 }
 
 uint64_t ring_count(const struct ring *r)

@@ -61,6 +61,7 @@ struct ring {
     char *data;
     uint64_t mask;
     struct ring *second;
+    uint64_t retry; /* full: not before then (ticks) is it worth asking whether this is a signal handler */
 
     /* the reader's */
     alignas(64) _Atomic uint64_t tail;
@@ -97,7 +98,7 @@ struct ring *ring_get(struct gridline *g);
 struct record *ring_reserve(struct gridline *g, size_t size, struct ring **out);
 /* The half of gridline_begin that the fast path leaves. r->nest is RING_WRITING and back to idle on failure.
  */
-struct record *ring_reserve_slow(struct ring *r, size_t size);
+struct record *ring_reserve_slow(struct ring *r, size_t size, uint64_t now);
 /* What gridline_end does for a ring in state RING_THEN_SERVE. */
 void ring_end_slow(struct ring *r);
 
@@ -105,12 +106,7 @@ void ring_unmap(struct ring *r); /* with its second */
 /* How many whole events lie between tail and head. Reader's lock held. */
 uint64_t ring_count(const struct ring *r);
 
-static inline void ring_drop(struct ring *r, enum drop_reason reason)
-{
-    atomic_fetch_add_explicit(&r->dropped[reason], 1, memory_order_relaxed);
-}
-
-/* The record at a position, or NULL where the buffer's end is too near for one. */
+/* The record at a position; there is none where the buffer's end is nearer than a head. */
 static inline struct record *ring_at(const struct ring *r, uint64_t position)
 {
     return (struct record *)(r->data + (position & r->mask));

@@ -5,9 +5,9 @@
  * called in one. There is no asking "am I in a handler?", but this can be known: a handler runs with its own
  * signal blocked (unless it was installed with SA_NODEFER) or on the alternate stack. So a thread that has a
  * signal blocked for which there is a handler, or is on the alternate stack, or lives in a process that has a
- * handler with SA_NODEFER that would run on this very stack, leaves its events in the ring: for a thread that is not (another one's call
- * empties all rings), for gridline_flush, gridline_poll and gridline_write, which are never called in a
- * handler, or for close. It costs some 70 system calls, 5 us, each time half a ring has been filled. */
+ * handler with SA_NODEFER that would run on this very stack, leaves its events in the ring: for a thread that
+ * is not (another one's call empties all rings), for gridline_flush and gridline_poll, which are never called
+ * in a handler, or for close. It costs some 70 system calls, 5 us, each time half a ring has been filled. */
 #include "client/handle.h"
 #include "client/quiet.h"
 
@@ -16,7 +16,8 @@
 
 enum { BLOCK_AGE_MS = 100 };
 
-/* has_other_stack: the thread has an alternate stack and is not on it, so whatever runs there does not run now. */
+/* has_other_stack: the thread has an alternate stack and is not on it, so whatever runs there does not run
+ * now. */
 static bool handler_may_run(const sigset_t *blocked, bool has_other_stack, int signo)
 {
     struct sigaction a;
@@ -97,17 +98,25 @@ static void restart_writer(struct gridline *g)
         (void)writer_start(g); /* if it can't be: callers do the writing, and try again in a second */
 }
 
-static void serve_now(struct gridline *g, bool is_full)
+/* What is due, by this thread, if nobody else is at it. False: this may be a signal handler, nothing was
+ * done. (Trying a lock is one compare-and-exchange on Linux, so that may come first, and spares the question
+ * when it is busy.) */
+static bool serve_now(struct gridline *g, bool is_full, bool may_be_handler)
 {
-    serve_points(g);
     if (pthread_mutex_trylock(&g->lock) != 0)
-        return;
-    restart_writer(g);
-    if (!is_full && (g->flags & GRIDLINE_MANUAL))
-        activate_look(g, clock_mono_ns());
-    else if (!atomic_load_explicit(&g->has_writer, memory_order_relaxed))
-        (void)serve_quietly(g, true); /* comes again by itself */
+        return true;
+    bool is_safe = !may_be_handler || !serve_in_handler();
+    if (is_safe) {
+        restart_writer(g);
+        if (!is_full && (g->flags & GRIDLINE_MANUAL))
+            activate_look(g, clock_mono_ns());
+        else if (!atomic_load_explicit(&g->has_writer, memory_order_relaxed))
+            (void)serve_quietly(g, true); /* comes again by itself */
+    }
     (void)pthread_mutex_unlock(&g->lock);
+    if (is_safe)
+        serve_points(g);
+    return is_safe;
 }
 
 static uint64_t ticks_in(uint64_t ms)
@@ -118,13 +127,12 @@ static uint64_t ticks_in(uint64_t ms)
 void serve_inline(struct gridline *g, struct ring *r, bool is_full)
 {
     int saved = errno;
-    if (serve_in_handler()) {
-        r->due = ticks_in(SERVE_RETRY_MS);
-    } else {
-        serve_now(g, is_full);
-        r->due = atomic_load_explicit(&g->has_writer, memory_order_relaxed) ? UINT64_MAX
-                                                                            : ticks_in(SERVE_EVERY_MS);
-    }
+    if (!serve_now(g, is_full, true))
+        r->due = r->retry = ticks_in(SERVE_RETRY_MS);
+    else if (atomic_load_explicit(&g->has_writer, memory_order_relaxed))
+        r->due = UINT64_MAX;
+    else
+        r->due = ticks_in(SERVE_EVERY_MS);
     errno = saved;
 }
 
@@ -133,6 +141,6 @@ void gridline_poll(gridline *g)
     if (!g)
         return;
     int saved = errno;
-    serve_now(g, false);
+    (void)serve_now(g, false, false); /* not a handler, says gridline.h */
     errno = saved;
 }

@@ -105,12 +105,9 @@ bool writer_stop(struct gridline *g, int timeout_ms)
     atomic_store(&g->must_stop, true);
     atomic_store(&g->is_asleep, true);
     writer_wake(g);
-    struct timespec until;
-    (void)clock_gettime(CLOCK_REALTIME, &until); /* can't fail for this clock */
-    int64_t ns = until.tv_nsec + timeout_ms * INT64_C(1000000);
-    until.tv_sec += ns / NS_PER_S;
-    until.tv_nsec = ns % NS_PER_S;
-    if (pthread_timedjoin_np(g->writer, NULL, &until) != 0)
+    int64_t until = clock_utc_ns() + timeout_ms * INT64_C(1000000);
+    struct timespec t = {.tv_sec = until / NS_PER_S, .tv_nsec = until % NS_PER_S};
+    if (pthread_timedjoin_np(g->writer, NULL, &t) != 0)
         return false;
     atomic_store(&g->has_writer, false);
     return true;

@@ -68,9 +68,9 @@ static void test_integers(void **state)
         gridline_write(g, GRIDLINE_INFO, "ints",
                        "d=%d i=%i hh=%hhd h=%hd l=%ld ll=%lld z=%zd j=%jd t=%td u=%u x=%x uhh=%hhu uh=%hu "
                        "ul=%lu ull=%llu uz=%zu uj=%ju w=%5d",
-                       INT32_MIN, INT32_MAX, -128, -32768, LONG_MIN, LLONG_MIN, (ssize_t)-1, INTMAX_MIN,
-                       (ptrdiff_t)-5, UINT32_MAX, 0xffu, 255, 65535, ULONG_MAX, ULLONG_MAX, SIZE_MAX,
-                       UINTMAX_MAX, 7),
+                       INT32_MIN, INT32_MAX, (signed char)-128, (short)-32768, LONG_MIN, LLONG_MIN,
+                       (ssize_t)-1, INTMAX_MIN, (ptrdiff_t)-5, UINT32_MAX, 0xffu, (unsigned char)255,
+                       (unsigned short)65535, ULONG_MAX, ULLONG_MAX, SIZE_MAX, UINTMAX_MAX, 7),
         0);
     expect(&x, "d", value_int(INT32_MIN));
     expect(&x, "i", value_int(INT32_MAX));

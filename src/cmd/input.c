@@ -1,0 +1,280 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The buffer holds one unit of the largest size and a chunk more; it is read a chunk at a time, small enough
+ * that the text is still in the processor's cache when it is decoded and encoded. Events borrow their text
+ * from the buffer, so it is moved only after they have been handed out and given back. */
+#include "cmd/input.h"
+
+#include "base/mem.h"
+#include "cmd/file.h"
+#include "cmd/say.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { CHUNK = 256 << 10, BUFFER = DECODE_UNIT_MAX + CHUNK, DETECT_ENOUGH = 4096, BATCH_EVENTS = 8192 };
+
+struct input {
+    const char *name; /* for messages */
+    int fd;
+    bool owns_fd, is_stream, at_end;
+    struct input_options options;
+    const struct encoding *encoding;
+    struct decoder *decoder;
+    struct batch_builder *builder;
+    struct batch *lent; /* what the caller has */
+    char *buffer;
+    size_t from, to; /* buffer[from, to) is not yet decoded */
+    uint64_t bytes, bad;
+    int failed; /* what the next call answers, when this one still had events */
+};
+
+static bool is_stdin(const char *path)
+{
+    return strcmp(path, "-") == 0;
+}
+
+static const char *name_of(const char *path)
+{
+    return is_stdin(path) ? "stdin" : path;
+}
+
+static int refuse(const struct input *in, int code, const char *what)
+{
+    if (!in->options.is_quiet)
+        say_plain("%s: %s%s", in->name, what, err_text(code));
+    return code;
+}
+
+/* One chunk more behind what is left. */
+static int fill(struct input *in)
+{
+    if (in->from) {
+        memmove(in->buffer, in->buffer + in->from, in->to - in->from);
+        in->to -= in->from;
+        in->from = 0;
+    }
+    size_t room = BUFFER - in->to;
+    ssize_t n = file_read(in->fd, in->buffer + in->to, room < CHUNK ? room : CHUNK);
+    if (n == -EINTR)
+        return -EINTR; /* asked to stop: nothing to report */
+    if (n < 0)
+        return refuse(in, (int)n, "can't be read: ");
+    in->at_end = n == 0;
+    in->to += (size_t)n;
+    in->bytes += (uint64_t)n;
+    return 0;
+}
+
+/* Enough bytes to tell the encoding, then the encoding. */
+static int find_encoding(struct input *in, const char *path)
+{
+    in->encoding = in->options.encoding;
+    while (!in->at_end && in->to < DETECT_ENOUGH) {
+        int r = fill(in);
+        if (r < 0)
+            return r;
+        if (!in->encoding)
+            in->encoding = encoding_detect(slice_of(in->buffer, in->to));
+        if (in->encoding)
+            return 0;
+    }
+    if (!in->encoding)
+        in->encoding = encoding_by_suffix(slice_str(path));
+    if ((in->encoding && in->encoding->decoder) || in->to == 0)
+        return 0;
+    if (!in->options.is_quiet)
+        say_plain("%s: can't tell the format from its first bytes; name it with --input FORMAT", in->name);
+    return E_PROTO;
+}
+
+static int prepare(struct input *in, const char *path, struct registry *registry)
+{
+    in->buffer = mem_try_alloc(BUFFER);
+    in->builder = batch_builder_create(registry, BUILDER_BORROW | in->options.builder_flags);
+    if (!in->buffer || !in->builder)
+        return refuse(in, -ENOMEM, "");
+    batch_builder_limit(in->builder, BATCH_EVENTS, 8 << 20);
+    int r = find_encoding(in, path);
+    if (r < 0 || !in->encoding)
+        return r;
+    r = decoder_create(in->encoding, &in->decoder);
+    return r < 0 ? refuse(in, r, "") : 0;
+}
+
+static int open_fd(struct input *in, const char *path, int spool_fd)
+{
+    struct stat st;
+    in->owns_fd = spool_fd < 0 && !is_stdin(path);
+    in->fd = spool_fd >= 0 ? spool_fd : is_stdin(path) ? STDIN_FILENO : open(path, O_RDONLY | O_CLOEXEC);
+    if (in->fd < 0)
+        return refuse(in, -errno, "");
+    if (!in->owns_fd)
+        (void)lseek(in->fd, 0, SEEK_SET); /* a stream stays where it is */
+    in->is_stream = fstat(in->fd, &st) == 0 && !S_ISREG(st.st_mode);
+    (void)posix_fadvise(in->fd, 0, 0, POSIX_FADV_SEQUENTIAL); /* advice */
+    return 0;
+}
+
+int input_open(const char *path, int spool_fd, const struct input_options *options, struct registry *registry,
+               struct input **out)
+{
+    struct input *in = mem_try_alloc(sizeof *in);
+    if (!in) {
+        say("%s: %s", name_of(path), err_text(-ENOMEM));
+        return -ENOMEM;
+    }
+    *in = (struct input){.name = name_of(path), .fd = -1, .options = *options};
+    int r = open_fd(in, path, spool_fd);
+    if (r == 0)
+        r = prepare(in, path, registry);
+    if (r < 0) {
+        input_close(in);
+        return r;
+    }
+    *out = in;
+    return 0;
+}
+
+void input_close(struct input *in)
+{
+    if (!in)
+        return;
+    batch_unref(in->lent);
+    batch_builder_destroy(in->builder);
+    decoder_destroy(in->decoder);
+    mem_free(in->buffer);
+    if (in->owns_fd && in->fd >= 0)
+        (void)close(in->fd); /* only read from */
+    mem_free(in);
+}
+
+/* Reports the unit that decoder_run refused. 0 to go on. */
+static int bad_unit(struct input *in, int code, const struct diag *why)
+{
+    char column[32] = "", reason[sizeof why->message];
+    (void)snprintf(reason, sizeof reason, "%s",
+                   *why->message ? why->message : err_text(code)); /* may be cut */
+    if (why->col)
+        (void)snprintf(column, sizeof column, " (column %" PRIu32 ")", why->col); /* fits */
+    in->bad++;
+    if (in->options.is_quiet)
+        return 0;
+    if (why->line)
+        say_plain("%s:%" PRIu64 ": %s%s", in->name, why->line, reason, column);
+    else
+        say_plain("%s: %s%s", in->name, reason, column);
+    return in->options.keep_going ? 0 : code;
+}
+
+/* What is in the builder, if anything. */
+static int hand_out(struct input *in, const struct batch **out)
+{
+    if (batch_builder_count(in->builder) == 0)
+        return 0;
+    in->lent = batch_builder_finish(in->builder, NULL);
+    if (!in->lent)
+        return refuse(in, -ENOMEM, "");
+    *out = in->lent;
+    return 1;
+}
+
+int input_next(struct input *in, const struct batch **out)
+{
+    batch_unref(in->lent);
+    in->lent = NULL;
+    if (!in->decoder || in->failed < 0)
+        return in->failed;
+    for (;;) {
+        struct diag why;
+        size_t used;
+        struct slice data = slice_of(in->buffer + in->from, in->to - in->from);
+        int r = decoder_run(in->decoder, data, in->at_end, in->builder, &used, &why);
+        in->from += used;
+        if (r == -ENOMEM)
+            return in->failed = refuse(in, r, "");
+        if (r < 0)
+            in->failed = bad_unit(in, r, &why);
+        if (r < 0 && in->failed == 0)
+            continue;
+        int given = hand_out(in, out);
+        if (given != 0)
+            return given;
+        if (in->failed < 0 || in->at_end)
+            return in->failed;
+        r = fill(in);
+        if (r < 0)
+            return in->failed = r;
+    }
+}
+
+const struct encoding *input_encoding(const struct input *in)
+{
+    return in->encoding;
+}
+
+uint64_t input_bytes(const struct input *in)
+{
+    return in->bytes;
+}
+
+uint64_t input_bad(const struct input *in)
+{
+    return in->bad;
+}
+
+bool input_is_stream(const struct input *in)
+{
+    return in->is_stream;
+}
+
+static bool stat_of(const char *path, struct stat *st)
+{
+    return (is_stdin(path) ? fstat(STDIN_FILENO, st) : stat(path, st)) == 0;
+}
+
+uint64_t input_size_of(const char *path)
+{
+    struct stat st;
+    return stat_of(path, &st) && S_ISREG(st.st_mode) ? (uint64_t)st.st_size : 0;
+}
+
+bool input_can_rewind(const char *path)
+{
+    struct stat st;
+    return !stat_of(path, &st) ||
+           S_ISREG(st.st_mode); /* what can't be opened is reported when it is opened */
+}
+
+static int copy_all(int from, int to, char *buffer, size_t size)
+{
+    for (;;) {
+        ssize_t n = file_read(from, buffer, size);
+        if (n <= 0)
+            return (int)n;
+        int r = file_write_all(to, slice_of(buffer, (size_t)n));
+        if (r < 0)
+            return r;
+    }
+}
+
+int input_spool(const char *path)
+{
+    int to = file_open_temp(), from = is_stdin(path) ? STDIN_FILENO : open(path, O_RDONLY | O_CLOEXEC);
+    int r = from < 0 ? -errno : to < 0 ? to : 0;
+    char *buffer = mem_alloc(CHUNK);
+    if (r == 0)
+        r = copy_all(from, to, buffer, CHUNK);
+    mem_free(buffer);
+    if (from > STDIN_FILENO)
+        (void)close(from); /* only read from */
+    if (r == 0)
+        return to;
+    if (to >= 0)
+        (void)close(to); /* dropped */
+    if (r != -EINTR)
+        say("%s: can't be copied to %s: %s", name_of(path), file_temp_dir(), err_text(r));
+    return r;
+}

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cmd/stop.h"
+
+#include <signal.h>
+#include <stddef.h>
+
+/* The one global besides the log sink: a signal handler has nowhere else to put what it saw. */
+static volatile sig_atomic_t stop_signal;
+
+static void note_signal(int signo)
+{
+    stop_signal = signo;
+}
+
+void stop_catch(void)
+{
+    struct sigaction act = {.sa_handler = note_signal}; /* no SA_RESTART: a read that waits must end */
+    const int signals[] = {SIGINT, SIGTERM, SIGHUP};
+    for (size_t i = 0; i < sizeof signals / sizeof *signals; i++) {
+        struct sigaction old;
+        if (sigaction(signals[i], NULL, &old) == 0 && old.sa_handler == SIG_IGN)
+            continue;                            /* nohup */
+        (void)sigaction(signals[i], &act, NULL); /* can't fail with these arguments */
+    }
+}
+
+bool stop_asked(void)
+{
+    return stop_signal != 0;
+}
+
+void stop_die(void)
+{
+    if (!stop_signal)
+        return;
+    struct sigaction act = {.sa_handler = SIG_DFL};
+    (void)sigaction(stop_signal, &act, NULL); /* as above */
+    (void)raise(stop_signal);
+}

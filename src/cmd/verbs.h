@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* verbs.h - the commands of `gridline`, each at the bottom of its own file, listed in main.c. */
+#ifndef GRIDLINE_CMD_VERBS_H
+#define GRIDLINE_CMD_VERBS_H
+
+#include "cmd/options.h"
+
+extern const struct verb verb_convert;
+extern const struct verb verb_log;
+extern const struct verb verb_merge;
+
+#endif

@@ -186,7 +186,8 @@ static bool is_date(int year, int month, int day)
 /* Second 60 is a leap second: it counts as the first of the next minute, as UNIX time has it. */
 static bool is_time_of_day(const struct civil *c)
 {
-    return c->hour >= 0 && c->hour <= 23 && c->minute >= 0 && c->minute <= 59 && c->second >= 0 && c->second <= 60;
+    return c->hour >= 0 && c->hour <= 23 && c->minute >= 0 && c->minute <= 59 && c->second >= 0 &&
+           c->second <= 60;
 }
 
 static int civil_to_ns(const struct civil *c, int64_t zone_s, int64_t *out)

@@ -161,8 +161,8 @@ static const char *verb_of_flag(const char *word)
 
 int main(int argc, char **argv)
 {
-    /* The memory of a batch is given back and asked for again for the next one: it stays with the process, or the
-     * kernel would clear the same pages thousands of times. */
+    /* The memory of a batch is given back and asked for again for the next one: it stays with the process, or
+     * the kernel would clear the same pages thousands of times. */
     (void)mallopt(M_MMAP_THRESHOLD, 32 << 20); /* only thrift */
     (void)mallopt(M_TRIM_THRESHOLD, 64 << 20);
     if (argc < 2) {

@@ -26,19 +26,20 @@ struct stream_options {
 #define STREAM_OPTIONS \
     STREAM_OPTION('t', "format", OPTION_FORMAT, "FORMAT", format, "write this format"), \
     STREAM_OPTION('o', "output", OPTION_FILE, "FILE", output, \
-        "write to FILE, which appears when everything went well (it may be one of the inputs); its ending names " \
-        "the format unless `--format` does"), \
+        "write to FILE, which appears when everything went well (it may be one of the inputs); its ending " \
+        "names the format unless `--format` does"), \
     STREAM_OPTION(0, "input", OPTION_INPUT, "FORMAT", input, \
         "the inputs have this format; otherwise it is told from each one's first bytes"), \
     STREAM_OPTION('w', "where", OPTION_TEXT, "EXPR", filter.where, \
-        "only events for which EXPR is true: a WHERE clause of SQL on `time`, `host`, `prog`, `level`, `name` and " \
-        "the fields, as in `level <= 'warning' AND size > 1000`"), \
+        "only events for which EXPR is true: a WHERE clause of SQL on `time`, `host`, `prog`, `level`, " \
+        "`name` and the fields, as in `level <= 'warning' AND size > 1000`"), \
     STREAM_OPTION(0, "from", OPTION_TIME, "TIME", filter.from, "only events at TIME or later"), \
     STREAM_OPTION(0, "to", OPTION_TIME, "TIME", filter.to, "only events before TIME"), \
     STREAM_OPTION(0, "columns", OPTION_TEXT, "NAMES", columns, \
         "for csv: these fields, separated by commas, in this order; otherwise all fields there are"), \
     STREAM_OPTION('k', "keep-going", OPTION_FLAG, NULL, keep_going, \
-        "report and skip what can't be read, and exit with 4; otherwise the first such thing ends the command"), \
+        "report and skip what can't be read, and exit with 4; otherwise the first such thing ends the " \
+        "command"), \
     STREAM_OPTION('q', "quiet", OPTION_FLAG, NULL, quiet, "no progress and no summary"), \
     STREAM_OPTION('v', "verbose", OPTION_FLAG, NULL, verbose, "a summary at the end")
 /* clang-format on */

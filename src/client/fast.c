@@ -46,10 +46,8 @@ struct gridline_slot gridline_begin(gridline *g, struct gridline_site *site, siz
     /* acquire: with the bit comes the number */
     if (GRIDLINE_UNLIKELY(!g || !(__atomic_load_n(&site->on, __ATOMIC_ACQUIRE) & g->bit)))
         return begin_slow(g, site, size);
-    const struct thread_slot *slot = &ring_thread->at[g->slot];
-    struct ring *r = slot->ring;
-    if (GRIDLINE_UNLIKELY(slot->gen != g->gen ||
-                          atomic_load_explicit(&r->nest, memory_order_relaxed) != RING_IDLE))
+    struct ring *r = ring_of(g);
+    if (GRIDLINE_UNLIKELY(!r || atomic_load_explicit(&r->nest, memory_order_relaxed) != RING_IDLE))
         return begin_slow(g, site, size);
     atomic_store_explicit(&r->nest, RING_WRITING, memory_order_relaxed);
     atomic_signal_fence(memory_order_seq_cst);

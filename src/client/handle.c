@@ -516,8 +516,7 @@ static void ring_forget(struct ring *r)
  * middle of an event: that one is finished by parent and child. */
 static void forget_rings(struct gridline *g)
 {
-    struct thread_slot *slot = &ring_thread->at[g->slot];
-    struct ring *own = slot->gen == g->gen ? slot->ring : NULL, *next;
+    struct ring *own = ring_of(g), *next;
     for (struct ring *r = atomic_load(&g->rings); r; r = next) {
         next = atomic_load(&r->link);
         if (r != own)

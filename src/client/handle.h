@@ -54,6 +54,16 @@ struct gridline {
     struct watch watch;
 };
 
+/* This thread's ring for g, if it has one; else NULL. */
+static inline struct ring *ring_of(const struct gridline *g)
+{
+    const struct thread_slot *slot = &ring_thread->at[g->slot];
+    if (GRIDLINE_UNLIKELY(atomic_load_explicit(&slot->gen, memory_order_relaxed) != g->gen))
+        return NULL;
+    atomic_signal_fence(memory_order_seq_cst);
+    return atomic_load_explicit(&slot->ring, memory_order_relaxed);
+}
+
 /* How long a call of the library's own may leave events lying about: see gridline.h. */
 enum { SERVE_EVERY_MS = 1000, SERVE_RETRY_MS = 10 };
 

@@ -103,27 +103,28 @@ static struct ring *ring_make(struct gridline *g)
             return NULL;
         ring_thread = t;
     }
-    struct thread_slot *slot = &ring_thread->at[g->slot];
-    if (slot->gen == g->gen)
-        return slot->ring;
-    struct ring *r = ring_map(g);
+    struct ring *r = ring_of(g);
+    if (r)
+        return r; /* a handler has made it */
+    r = ring_map(g);
     if (!r)
         return NULL;
-    slot->ring = r;
-    slot->gen = g->gen;
+    struct thread_slot *slot = &ring_thread->at[g->slot];
+    atomic_store_explicit(&slot->ring, r, memory_order_relaxed);
+    atomic_store_explicit(&slot->gen, g->gen, memory_order_relaxed);
     push(g, r);
     return r;
 }
 
 struct ring *ring_get(struct gridline *g)
 {
-    struct thread_slot *slot = &ring_thread->at[g->slot];
-    if (slot->gen == g->gen)
-        return slot->ring;
+    struct ring *r = ring_of(g);
+    if (r)
+        return r;
     sigset_t all, before;
     (void)sigfillset(&all);
     (void)pthread_sigmask(SIG_BLOCK, &all, &before); /* neither can fail with these arguments */
-    struct ring *r = ring_make(g);
+    r = ring_make(g);
     (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
     return r;
 }

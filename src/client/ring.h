@@ -77,9 +77,11 @@ struct ring {
     size_t mapped; /* bytes of the whole mapping, which starts here; 0 in a second ring */
 };
 
+/* Read in the order gen, ring: a signal handler that comes between may find a slot left by a closed handle
+ * and put its own ring there, and what was read first must then not match. */
 struct thread_slot {
-    struct ring *ring;
-    uint64_t gen; /* of the handle that the ring belongs to; a closed handle's never comes again */
+    struct ring *_Atomic ring;
+    _Atomic uint64_t gen; /* of the handle that the ring belongs to; a closed handle's never comes again */
 };
 
 /* The rings of one thread by handle slot. Made at its first event, freed when it ends. */

@@ -248,7 +248,7 @@ static void see_storm(void *arg, const struct batch_origin *origin, uint64_t seq
     s->next[which]++;
 }
 
-static void storm(unsigned flags)
+static void storm(unsigned flags, uint64_t signals)
 {
     struct seen s = {0};
     struct sigaction on = {.sa_handler = on_alarm, .sa_flags = SA_RESTART}, before;
@@ -259,7 +259,7 @@ static void storm(unsigned flags)
     storm_log = gridline_open("storm", folder_file(&folder, "log.glb"), flags);
     assert_int_equal(sigaction(SIGALRM, &on, &before), 0);
     assert_int_equal(setitimer(ITIMER_REAL, &every, NULL), 0);
-    while (atomic_load(&storm_signals) < 2000) {
+    while (atomic_load(&storm_signals) < signals) {
         GRIDLINE_EVENT(storm_log, GRIDLINE_INFO, "program", (u64, "thread", 0), (u64, "i", wrote),
                        (text, "name", "in the program"));
         wrote++;
@@ -281,13 +281,24 @@ static void storm(unsigned flags)
 static void test_signal_storm(void **state)
 {
     (void)state;
-    storm(0);
+    storm(0, 2000);
 }
 
 static void test_signal_storm_with_thread(void **state)
 {
     (void)state;
-    storm(GRIDLINE_THREAD);
+    storm(GRIDLINE_THREAD, 2000);
+}
+
+/* Handles that come one after the other in the same slot: a handler may make the new ring between any two
+ * instructions of a thread that has just looked at the old one. */
+static void test_signal_storm_reopened(void **state)
+{
+    (void)state;
+    for (unsigned i = 0; i < 300 * test_scale(); i++) {
+        (void)unlink(folder_file(&folder, "log.glb"));
+        storm(i % 2 ? GRIDLINE_THREAD : 0, 40);
+    }
 }
 
 /* A handler in the middle of an event writes to the second ring; one inside that one drops. */
@@ -409,6 +420,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_hanging_destination, setup, teardown),
         cmocka_unit_test_setup_teardown(test_signal_storm, setup, teardown),
         cmocka_unit_test_setup_teardown(test_signal_storm_with_thread, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_signal_storm_reopened, setup, teardown),
         cmocka_unit_test_setup_teardown(test_nesting, setup, teardown),
         cmocka_unit_test_setup_teardown(test_threads_end, setup, teardown),
         cmocka_unit_test_setup_teardown(test_slots_are_reused, setup, teardown),

@@ -10,11 +10,13 @@
  *   "..."   always text: the quotes tell "5" from 5. \" and \\ are escapes; a backslash before anything else
  *           is itself, because others write C:\temp.
  * What a quoted text can't carry has a marker at its front:
- *   "%u:5"      uint that would be read as int (one above INT64_MAX is bare)
  *   "%b:AAE="   bytes, in base64
  *   "%e:a%0Ab"  text with control characters, which, as '%', are %XX
- *   "%t:%u:5"   text that begins like a marker
+ *   "%t:%e:x"   text that begins like a marker
  * What looks like a marker but is no well-formed one is plain text, and is written with %t: from then on.
+ * A uint is written as its digits, as everybody expects, though an int would be read from them: the last pair of
+ * the line, GL.U="id,size" (gl.u in BP), names the fields that are uint. Names that are not there, or whose value
+ * is no int from 0 up, mean nothing; one above INT64_MAX needs no mention.
  *
  * A field name is written as it is if it starts with a letter, has only letters, digits, '-' and '_' in
  * components that are joined by '.' and not empty, and is not a name of the header. (The draft of 1999 has no
@@ -34,7 +36,7 @@
 #include <stdint.h>
 
 /* The pairs that are not fields but the event itself. */
-enum pairs_key { PAIRS_TIME, PAIRS_HOST, PAIRS_PROG, PAIRS_LEVEL, PAIRS_NAME, PAIRS_KEYS };
+enum pairs_key { PAIRS_TIME, PAIRS_HOST, PAIRS_PROG, PAIRS_LEVEL, PAIRS_NAME, PAIRS_UINTS, PAIRS_KEYS };
 
 /* The second of the time read last, as text and as time: lines of one second differ only in the fraction, and
  * the calendar is worked out once for all of them. */

@@ -234,10 +234,10 @@ static int scan_name(const struct pairs_reader *r, const struct scan *s, const c
     while (q < s->end && *q != '=' && !is_blank(*q))
         q++;
     out->name = slice_of(p, (size_t)(q - p));
-    bool is_mangled = slice_starts(out->name, r->dialect->mangled);
+    out->key = key_of(r->dialect, out->name);
+    bool is_mangled = out->key == PAIRS_KEYS && slice_starts(out->name, r->dialect->mangled);
     if (q == s->end || *q != '=' || !(is_mangled || text_is_name(out->name)))
         return refuse_name(s, p);
-    out->key = key_of(r->dialect, out->name);
     out->value = q + 1;
     int rc = is_mangled ? take_mangled(s, out, r->dialect->mangled) : 0;
     if (rc == 0 && g && !is_mangled)
@@ -303,25 +303,11 @@ static int base64_bytes(const struct scan *s, struct slice text, struct value *o
     return rc;
 }
 
-static int marked_uint(struct slice digits, struct value *out)
-{
-    struct num num = num_classify(digits);
-    if (num.is == NUM_INT && num.i >= 0)
-        *out = value_uint((uint64_t)num.i);
-    else if (num.is == NUM_UINT)
-        *out = value_uint(num.u);
-    else
-        return E_PROTO;
-    return 0;
-}
-
 /* 0; E_PROTO when text is no well-formed marked value. */
 static int marked_value(const struct scan *s, struct slice text, struct value *out)
 {
     struct slice rest = slice_from(text, 3);
     switch (text.p[1]) {
-    case 'u':
-        return marked_uint(rest, out);
     case 'b':
         return base64_bytes(s, rest, out);
     case 'e':
@@ -552,6 +538,33 @@ static int take_level(struct pairs_reader *r, const struct scan *s, uint8_t *out
     return add_field(r, s, r->dialect->key[PAIRS_LEVEL], value_text(text), r->head_col[PAIRS_LEVEL]);
 }
 
+static void make_uint(struct pairs_reader *r, struct slice name, size_t *guess)
+{
+    for (size_t i = 0; i < r->n_fields; i++) {
+        struct named_value *f = &r->fields[(*guess + i) % r->n_fields];
+        if (!slice_eq(f->name, name))
+            continue;
+        if (f->value.type == VALUE_INT && f->value.i >= 0)
+            f->value = value_uint((uint64_t)f->value.i);
+        *guess = (size_t)(f - r->fields) + 1;
+        return;
+    }
+}
+
+/* Makes uints of the fields that the list names. They come in the order of the line, so each is found at once; a
+ * list that is longer than an event can have fields is not looked at further. */
+static void take_uints(struct pairs_reader *r)
+{
+    struct slice list = r->head[PAIRS_UINTS];
+    size_t guess = 0;
+    for (size_t n = 0; list.p && list.n && n < EVENT_FIELDS_MAX; n++) {
+        const char *comma = memchr(list.p, ',', list.n);
+        struct slice name = {list.p, comma ? (size_t)(comma - list.p) : list.n};
+        make_uint(r, name, &guess);
+        list = slice_from(list, name.n + 1);
+    }
+}
+
 /* The builder refused the event; it does not know columns. */
 static int locate(const struct pairs_reader *r, int rc, const struct event_head *head, struct diag *why)
 {
@@ -584,6 +597,7 @@ static int read_line(struct line_reader *lines, struct slice line, struct batch_
         rc = take_level(r, &s, &head.level);
     if (rc < 0)
         return rc;
+    take_uints(r);
     head.host = r->head[PAIRS_HOST].p ? r->head[PAIRS_HOST] : SLICE_LIT("");
     head.prog = r->head[PAIRS_PROG].p ? r->head[PAIRS_PROG] : SLICE_LIT("");
     head.name = r->head[PAIRS_NAME].p ? r->head[PAIRS_NAME] : d->default_name;

@@ -86,17 +86,6 @@ static char *put_head(char *to, struct slice s)
     return s.n && copy_bare(to, s) == s.n ? to + s.n : put_quoted(to, s);
 }
 
-/* An int would be read from the digits of a uint that is not above INT64_MAX. */
-static char *put_uint(char *to, uint64_t v)
-{
-    if (v > INT64_MAX)
-        return to + num_print_uint(to, v);
-    to = put(to, SLICE_LIT("\"%u:"));
-    to += num_print_uint(to, v);
-    *to++ = '"';
-    return to;
-}
-
 /* to is in the room of out; base64 needs no more than a text would. */
 static char *put_bytes(struct strbuf *out, char *to, struct slice s)
 {
@@ -114,7 +103,7 @@ static char *put_value(struct strbuf *out, char *to, struct value v)
     case VALUE_INT:
         return to + num_print_int(to, v.i);
     case VALUE_UINT:
-        return put_uint(to, v.u);
+        return to + num_print_uint(to, v.u);
     case VALUE_FLOAT:
         return to + num_print_float(to, v.f);
     case VALUE_BOOL:
@@ -183,9 +172,38 @@ void pairs_fill(const struct pairs_dialect *d, const struct schema *s, size_t pi
 static size_t event_room(const struct pairs_writer *w, const struct prepared *names, const struct event *e)
 {
     size_t n = w->dialect->key[PAIRS_TIME].n + 1 + CLOCK_TEXT_MAX + w->origin.n + names->text_n + 1;
-    for (uint32_t i = 0; i < e->schema->n_fields; i++)
+    for (uint32_t i = 0; i < e->schema->n_fields; i++) {
         n += value_is_text(e->values[i].type) ? text_room(e->values[i].n) : NUM_TEXT_MAX;
-    return n + PREPARED_SLACK;
+        n += e->values[i].type == VALUE_UINT ? e->schema->fields[i].name.n + 1 : 0;
+    }
+    return n + w->dialect->key[PAIRS_UINTS].n + 4 + PREPARED_SLACK;
+}
+
+/* An int would be read from the digits of such a uint. */
+static bool looks_like_int(const struct value *v)
+{
+    return v->type == VALUE_UINT && v->u <= INT64_MAX;
+}
+
+/* The pair that says which fields are uint; nothing when there is none to name. */
+static char *put_uints(const struct pairs_dialect *d, char *to, const struct event *e)
+{
+    char *start = to;
+    for (uint32_t i = 0; i < e->schema->n_fields; i++) {
+        if (!looks_like_int(&e->values[i]))
+            continue;
+        if (to == start) {
+            *to++ = ' ';
+            to = put(to, d->key[PAIRS_UINTS]);
+            to = put(to, SLICE_LIT("=\""));
+        } else {
+            *to++ = ',';
+        }
+        to = put(to, e->schema->fields[i].name);
+    }
+    if (to > start)
+        *to++ = '"';
+    return to;
 }
 
 static int write_event(struct pairs_writer *w, const struct event *e, struct strbuf *out)
@@ -209,6 +227,7 @@ static int write_event(struct pairs_writer *w, const struct event *e, struct str
         to = prepared_copy(to, names, 1 + i);
         to = put_value(out, to, e->values[i]);
     }
+    to = put_uints(d, to, e);
     *to++ = '\n';
     out->n = (size_t)(to - out->p);
     *to = '\0';

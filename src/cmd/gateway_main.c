@@ -2,23 +2,14 @@
 /* gridline-gateway: takes events from programs on this host and keeps them in a journal. Arguments and
  * tear-down; the work is in src/gateway. */
 #include "base/clock.h"
+#include "cmd/gateway_verb.h"
 #include "cmd/manual.h"
-#include "cmd/options.h"
-#include "gateway/gateway.h"
 #include "gateway/log.h"
 
 #include <signal.h>
 
-struct gateway_main {
-    struct gateway_options gateway;
-    const char *dump;
-    bool quiet;
-};
-
-static int run(void *state, struct operands operands)
+static int run(const struct gateway_main *o)
 {
-    (void)operands; /* it has none */
-    const struct gateway_main *o = state;
     struct gateway *g;
     struct diag why = {0};
     log_quiet(o->quiet);
@@ -45,58 +36,15 @@ static int run(void *state, struct operands operands)
     return r < 0 ? EXIT_FAILED : EXIT_OK;
 }
 
-#define AT(member) offsetof(struct gateway_main, member)
-
-static const struct option_spec table[] = {
-    {'l', "listen", OPTION_TEXT, "ADDRESS[,ADDRESS...]", AT(gateway.listen),
-     "take connections there: `tcp://HOST:PORT` (loopback only; port 0 = any) or `unix:PATH`"},
-    {'j', "journal", OPTION_FILE, "DIR", AT(gateway.journal), "keep the events in this directory"},
-    {0, "journal-max", OPTION_SIZE, "SIZE", AT(gateway.journal_max),
-     "let it grow to SIZE (default 1GiB); then senders are told to wait"},
-    {'p', "print", OPTION_FORMAT, "FORMAT", AT(gateway.print), "write the events to standard output, too"},
-    {0, "ledger", OPTION_FILE, "FILE", AT(gateway.ledger_file),
-     "write what was taken, passed, duplicate and refused as JSON, at the end and on SIGUSR1"},
-    {0, "ready-file", OPTION_FILE, "FILE", AT(gateway.ready_file),
-     "write the addresses there once it listens"},
-    {0, "dump", OPTION_FILE, "DIR", AT(dump), "print what the journal DIR holds, and end"},
-    {'q', "quiet", OPTION_FLAG, NULL, AT(quiet), "say nothing but errors"},
-    {0},
-};
-
-static const struct example examples[] = {
-    {"gridline-gateway --journal /var/lib/gridline/journal", "Take events on 127.0.0.1:14830"},
-    {"gridline-gateway --journal j --listen unix:/run/user/1000/gridline.sock --print ulm",
-     "The same, and show them"},
-    {"gridline-gateway --dump j --print ndjson", "What is in a journal"},
-    {NULL, NULL},
-};
-
-static const struct gateway_main defaults = {.gateway = {.listen = "tcp://127.0.0.1:14830"}};
-
-static const struct verb verb_gateway = {
-    .name = "gateway",
-    .summary = "take events and keep them",
-    .operands = "",
-    .description = "Takes events by the stream of docs/protocol.md, and ULM, BP or NDJSON lines, and keeps "
-                   "each once in a "
-                   "journal. What it has acknowledged is on disk.",
-    .options = table,
-    .examples = examples,
-    .lists_formats = true,
-    .state_size = sizeof(struct gateway_main),
-    .defaults = &defaults,
-    .run = run,
-};
-
 int main(int argc, char **argv)
 {
-    struct gateway_main state = defaults;
-    struct operands operands;
+    struct gateway_main state = *(const struct gateway_main *)verb_gateway.defaults;
+    struct operands operands; /* it has none */
     struct diag why = {0};
     struct strbuf usage = {0};
     switch (options_parse(&verb_gateway, argc - 1, argv + 1, clock_utc_ns(), &state, &operands, &why)) {
     case OPTIONS_OK:
-        return verb_gateway.run(&state, operands);
+        return run(&state);
     case OPTIONS_HELP:
         manual_usage(&usage, &verb_gateway);
         (void)fputs(usage.p ? usage.p : "", stdout); /* nowhere to report it */

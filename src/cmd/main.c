@@ -10,13 +10,14 @@
 #include "cmd/verbs.h"
 #include "gridline/gridline.h"
 
+#include <errno.h>
 #include <malloc.h>
 #include <unistd.h>
 
 static const struct verb verb_help, verb_version;
 
 static const struct verb *const verbs[] = {
-    &verb_log, &verb_convert, &verb_merge, &verb_help, &verb_version,
+    &verb_log, &verb_convert, &verb_merge, &verb_gateway, &verb_help, &verb_version,
 };
 static const struct verb_list all_verbs = {verbs, sizeof verbs / sizeof *verbs};
 
@@ -124,8 +125,30 @@ static const struct verb verb_version = {
 
 /* ---------------------------------------------------------------- */
 
+/* Becomes the program of that name in the folder this one is in, or else in PATH. argv[0] is there for its name. */
+static int run_program(const char *name, char **argv)
+{
+    char path[4096];
+    ssize_t n = readlink("/proc/self/exe", path, sizeof path - 1);
+    struct strbuf beside = {0};
+    while (n > 0 && path[n - 1] != '/')
+        n--;
+    strbuf_add(&beside, path, n > 0 ? (size_t)n : 0);
+    strbuf_add_str(&beside, name);
+    argv[0] = (char *)name;
+    if (!strbuf_failed(&beside))
+        (void)execv(beside.p, argv); /* returns only if it failed */
+    strbuf_fini(&beside);
+    (void)execvp(name, argv); /* the same */
+    say("can't run %s: %s", name, strerror(errno));
+    return EXIT_FAILED;
+}
+
+/* argc and argv are those behind the verb; argv[-1] is the verb. */
 static int run_verb(const struct verb *v, int argc, char **argv)
 {
+    if (v->program)
+        return run_program(v->program, argv - 1);
     struct operands operands;
     struct diag why = {0};
     struct strbuf usage = {0};

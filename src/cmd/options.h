@@ -74,6 +74,7 @@ struct verb {
     bool lists_formats; /* the manual has the table of encodings */
     size_t state_size;  /* of the struct the options are stored in */
     const void *defaults;
+    const char *program; /* does it, and is found beside this one; NULL: run does */
     /* An exit code. state is as the options left it. */
     int (*run)(void *state, struct operands operands);
 };

@@ -6,6 +6,7 @@
 #include "cmd/options.h"
 
 extern const struct verb verb_convert;
+extern const struct verb verb_gateway;
 extern const struct verb verb_log;
 extern const struct verb verb_merge;
 

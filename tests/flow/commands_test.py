@@ -125,11 +125,15 @@ class Commands(unittest.TestCase):
 
     # ------------------------------------------------------------ log
 
+    def test_gateway_is_run(self):
+        self.assertIn(b"--journal DIR", self.out("gateway", "--help"))
+        self.assertIn(b"gridline gateway", self.out("help", "gateway"))
+
     def test_log_prints(self):
         line = self.out("log", "--time", "2026-11-15T21:20:28Z", "--host", "h", "-l", "warn", "job.end", "id=7", "f=1.5",
                         "ok=true", "v=1.10", "n:text=5", "big:uint=5", "raw:bytes=/w==", "msg=two words")
         self.assertEqual(line, b'DATE=20261115212028.000000 HOST=h PROG=gridline LVL=Warning NL.EVNT=job.end id=7 f=1.5 '
-                               b'ok=true v=1.10 n="5" big="%u:5" raw="%b:/w==" msg="two words"\n')
+                               b'ok=true v=1.10 n="5" big=5 raw="%b:/w==" msg="two words" GL.U="big"\n')
         event = json.loads(self.out("log", "-t", "ndjson", "a.b", "x=1"))
         self.assertEqual((event["name"], event["x"]), ("a.b", 1))
         self.assertAlmostEqual(time.time(), time.mktime(time.strptime(event["time"][:19], "%Y-%m-%dT%H:%M:%S")), delta=90000)
@@ -158,7 +162,7 @@ class Commands(unittest.TestCase):
     def test_every_format_to_every_format(self):
         self.write("a.ulm", LINES)
         want = self.out("convert", "-t", "ulm", "a.ulm")
-        self.assertIn(b'used="%u:18446744073709551615"' if b"%u:1844" in want else b"used=18446744073709551615", want)
+        self.assertIn(b"used=18446744073709551615", want)
         for one in READABLE:
             self.run_it("convert", "-t", one, "a.ulm", "-o", "one")
             for two in READABLE:

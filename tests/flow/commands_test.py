@@ -8,6 +8,7 @@ Each test has its own folder, which is also TMPDIR, and at its end nothing but w
 import json
 import os
 import random
+import re
 import shutil
 import signal
 import subprocess
@@ -92,13 +93,12 @@ class Commands(unittest.TestCase):
     def test_man_pages(self):
         if not shutil.which("mandoc"):
             self.skipTest("no mandoc")
-        for verb in ("gridline", "log", "convert", "merge", "help", "version"):
+        for verb in ("gridline", "log", "convert", "merge", "gateway", "help", "version"):
             page = self.out("help", "--man", verb)
             lint = subprocess.run(["mandoc", "-Tlint", "-W", "warning"], input=page, capture_output=True)
             self.assertEqual((lint.returncode, lint.stdout, lint.stderr), (0, b"", b""), verb)
             shown = subprocess.run(["mandoc", "-Tascii"], input=page, capture_output=True, check=True).stdout
-            self.assertIn(b"EXIT STATUS", shown.replace(b"\b", b"") and
-                          subprocess.run(["col", "-b"], input=shown, capture_output=True).stdout)
+            self.assertIn(b"EXIT STATUS", re.sub(b".\b", b"", shown))  # bold is a character, backspace, the character
 
     def test_completion(self):
         script = self.out("help", "--completion", "bash").decode()

@@ -4,7 +4,7 @@
  *
  * Files that are read again and again are sources: kept open, read whole with one pread into a buffer of their own, and
  * read at most once a round however many sensors want them (all sensors of one wake-up are one round). Cost: one system
- * call a file and round; a source not read for a while is closed by env_trim. One thread. */
+ * call a file and round (two for a file over 3 KiB). One thread. */
 #ifndef GRIDLINE_SENSOR_ENV_H
 #define GRIDLINE_SENSOR_ENV_H
 

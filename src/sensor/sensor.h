@@ -85,8 +85,8 @@ struct sensor_out {
     struct diag *why; /* a sample that fails says here what and where */
 };
 
-/* One row of schemas[schema]: its n_fields values in order, each of the declared type or VALUE_NONE. Everything is
- * borrowed for the call. Cost: a few ns a field. */
+/* One row of schemas[schema]: its n_fields values in order, each of the declared type or VALUE_NONE. A row in which no
+ * value field has a value is no data and goes no further. Everything is borrowed for the call. Cost: a few ns a field. */
 static inline void sensor_row(struct sensor_out *out, unsigned schema, const struct value *values)
 {
     out->row(out, schema, out->time_ns, LEVEL_COUNT, values); /* LEVEL_COUNT: the schema's own level */

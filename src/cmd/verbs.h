@@ -9,5 +9,6 @@ extern const struct verb verb_convert;
 extern const struct verb verb_gateway;
 extern const struct verb verb_log;
 extern const struct verb verb_merge;
+extern const struct verb verb_sense;
 
 #endif

@@ -4,7 +4,7 @@
 #include "base/clock.h"
 #include "cmd/gateway_verb.h"
 #include "cmd/manual.h"
-#include "gateway/log.h"
+#include "base/log.h"
 
 #include <signal.h>
 
@@ -38,6 +38,7 @@ static int run(const struct gateway_main *o)
 
 int main(int argc, char **argv)
 {
+    log_start("gridline-gateway");
     struct gateway_main state = *(const struct gateway_main *)verb_gateway.defaults;
     struct operands operands; /* it has none */
     struct diag why = {0};

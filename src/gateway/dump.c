@@ -3,7 +3,7 @@
 #include "gateway/gateway.h"
 
 #include "event/block.h"
-#include "gateway/log.h"
+#include "base/log.h"
 #include "gateway/store.h"
 
 #include <errno.h>

@@ -3,7 +3,7 @@
 
 #include "base/mem.h"
 #include "gateway/listen.h"
-#include "gateway/log.h"
+#include "base/log.h"
 #include "gateway/session.h"
 
 #include <errno.h>

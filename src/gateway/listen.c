@@ -2,7 +2,7 @@
 #include "gateway/listen.h"
 
 #include "base/mem.h"
-#include "gateway/log.h"
+#include "base/log.h"
 
 #include <errno.h>
 #include <event2/listener.h>

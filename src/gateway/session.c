@@ -9,7 +9,7 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "event/encoding.h"
-#include "gateway/log.h"
+#include "base/log.h"
 
 #include <errno.h>
 #include <event2/buffer.h>

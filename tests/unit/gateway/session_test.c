@@ -2,7 +2,7 @@
 /* Sessions over socket pairs, on a loop that the test turns. */
 #include "unit/gateway/blocks.h"
 
-#include "gateway/log.h"
+#include "base/log.h"
 #include "gateway/session.h"
 
 #include <errno.h>

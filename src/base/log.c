@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "gateway/log.h"
+#include "base/log.h"
 
 #include "base/text.h"
 
@@ -7,7 +7,13 @@
 
 enum { SAFE_MAX = 200, LINE_MAX_BYTES = 1024 };
 
+static const char *program = "gridline";
 static bool quiet;
+
+void log_start(const char *name)
+{
+    program = name;
+}
 
 void log_quiet(bool is_quiet)
 {
@@ -18,7 +24,7 @@ __attribute__((format(printf, 1, 0))) static void write_line(const char *format,
 {
     char line[LINE_MAX_BYTES];
     (void)vsnprintf(line, sizeof line, format, ap);        /* cut to fit is fine for a message */
-    (void)fprintf(stderr, "gridline-gateway: %s\n", line); /* nothing to do when stderr is gone */
+    (void)fprintf(stderr, "%s: %s\n", program, line); /* nothing to do when stderr is gone */
 }
 
 void log_info(const char *format, ...)

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* log.h - the gateway's lines on stderr, one for each change of state. Text from a peer goes through
+/* log.h - a daemon's lines on stderr, one for each change of state. Text from a peer goes through
  * log_safe. */
-#ifndef GRIDLINE_GATEWAY_LOG_H
-#define GRIDLINE_GATEWAY_LOG_H
+#ifndef GRIDLINE_BASE_LOG_H
+#define GRIDLINE_BASE_LOG_H
 
 #include "base/slice.h"
 
+/* Who speaks: "gridline-agent". Borrowed. */
+void log_start(const char *program);
 /* Leaves out everything but errors. */
 void log_quiet(bool is_quiet);
 void log_info(const char *format, ...) __attribute__((format(printf, 1, 2)));

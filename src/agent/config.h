@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* config.h - the agent's configuration: a file in libconfuse's syntax, drop-ins, the environment, flags; or a document
- * from a URL in place of the sensors. One table (config.c) gives parser, ranges, defaults and help of the agent's own
- * keys; the sensors' come from their option tables. A configuration is parsed and checked as a whole before anything
- * uses it, and is immutable then: reloading makes a new one and compares.
+/* config.h - the agent's configuration: a file in libconfuse's syntax, drop-ins, the environment, flags; or a
+ * document from a URL in place of the sensors. One table (config.c) gives parser, ranges, defaults and help
+ * of the agent's own keys; the sensors' come from their option tables. A configuration is parsed and checked
+ * as a whole before anything uses it, and is immutable then: reloading makes a new one and compares.
  *
  *     host = "node7"
  *     gateway = {"tcp://127.0.0.1:14830"}
@@ -63,21 +63,21 @@ struct output_config {
 };
 
 struct agent_config {
-    const char *host;           /* NULL: gethostname */
-    const char *state_dir;      /* spool and positions; NULL = none: events wait in memory */
-    const char *run_dir;        /* socket */
-    const char *socket;         /* local subscriptions; "" = none */
-    const char *gateways;       /* addresses separated by commas, in order; "" = none */
+    const char *host;      /* NULL: gethostname */
+    const char *state_dir; /* spool and positions; NULL = none: events wait in memory */
+    const char *run_dir;   /* socket */
+    const char *socket;    /* local subscriptions; "" = none */
+    const char *gateways;  /* addresses separated by commas, in order; "" = none */
     bool is_guest;
-    uint64_t spool_max;         /* bytes */
-    uint64_t queue_max;         /* bytes of memory for events that wait */
-    bool spool_samples;         /* samples go to the spool, too, while the gateway is away */
-    double budget_cpu;          /* fraction of one core: 0.01 */
-    uint64_t budget_memory;     /* bytes, private */
-    const char *config_url;     /* sensors from there; NULL = none */
-    int64_t config_every_ns;    /* how often it is asked for */
-    const char *config_ca;      /* PEM file: a document signed by it may name programs */
-    struct sensor_list allow_programs;       /* what an unsigned document may name */
+    uint64_t spool_max;                /* bytes */
+    uint64_t queue_max;                /* bytes of memory for events that wait */
+    bool spool_samples;                /* samples go to the spool, too, while the gateway is away */
+    double budget_cpu;                 /* fraction of one core: 0.01 */
+    uint64_t budget_memory;            /* bytes, private */
+    const char *config_url;            /* sensors from there; NULL = none */
+    int64_t config_every_ns;           /* how often it is asked for */
+    const char *config_ca;             /* PEM file: a document signed by it may name programs */
+    struct sensor_list allow_programs; /* what an unsigned document may name */
     const struct output_config *outputs;
     size_t n_outputs;
     const struct sensor_config *sensors;
@@ -88,27 +88,28 @@ struct agent_config {
 
 /* What was given on the command line: `key=value`, later wins. */
 struct config_flags {
-    const char *file;    /* NULL: /etc/gridline/agent.conf if it is there */
+    const char *file; /* NULL: /etc/gridline/agent.conf if it is there */
     const char *const *settings;
     size_t n_settings;
 };
 
-/* Files, drop-ins (FILE's folder + agent.d/[name].conf, in order), environment (GRIDLINE_AGENT_KEY), flags. On failure
- * *why->message is "file:line: what; what next". */
+/* Files, drop-ins (FILE's folder + agent.d/[name].conf, in order), environment (GRIDLINE_AGENT_KEY), flags.
+ * On failure *why->message is "file:line: what; what next". */
 int config_load(const struct config_flags *flags, struct agent_config **out, struct diag *why);
-/* The local configuration with its sensors replaced by those of the document. Programs are refused unless is_signed or
- * on local's allow_programs. name is for messages. */
-int config_load_remote(const struct config_flags *flags, struct slice document, const char *name, bool is_signed,
-                       struct agent_config **out, struct diag *why);
+/* The local configuration with its sensors replaced by those of the document. Programs are refused unless
+ * is_signed or on local's allow_programs. name is for messages. */
+int config_load_remote(const struct config_flags *flags, struct slice document, const char *name,
+                       bool is_signed, struct agent_config **out, struct diag *why);
 void config_destroy(struct agent_config *c); /* NULL is fine */
 
 /* Do both describe the same sensor, to the last option? */
 bool config_same_sensor(const struct sensor_config *a, const struct sensor_config *b);
 
-/* `config show`: what is in force; with origins: "  # file:line" or default, environment, flag behind each. */
+/* `config show`: what is in force; with origins: "  # file:line" or default, environment, flag behind each.
+ */
 void config_show(const struct agent_config *c, bool with_origins, struct strbuf *out);
-/* `config explain KEY`: help, type, default, range of "budget.cpu" or "disk.devices"; E_NODATA: no such key, *why has
- * the nearest. KEY NULL: all. */
+/* `config explain KEY`: help, type, default, range of "budget.cpu" or "disk.devices"; E_NODATA: no such key,
+ * *why has the nearest. KEY NULL: all. */
 int config_explain(const char *key, struct strbuf *out, struct diag *why);
 
 #endif

@@ -2,7 +2,7 @@
 #include "gateway/gateway.h"
 
 #include "base/mem.h"
-#include "gateway/listen.h"
+#include "net/listen.h"
 #include "base/log.h"
 #include "gateway/session.h"
 

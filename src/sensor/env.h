@@ -19,6 +19,7 @@ enum {
 };
 
 struct source;
+struct sensor_self;
 
 struct sensor_env {
     const char *root; /* "": this host; else a directory, without a slash at the end */
@@ -26,6 +27,7 @@ struct sensor_env {
     int64_t (*utc_ns)(void);
     int64_t (*mono_ns)(void);
     struct source *sources;
+    const struct sensor_self *self; /* what the agent knows of itself (self.h); NULL: no agent */
     struct slice position; /* what sensor_mark was last given before; for open */
     /* Called for each system call that reading costs, for `gridline sense --files`; NULL = not. call is "pread",
      * "readdir", "statvfs", "netlink", ...; what the path or the request. */

@@ -45,7 +45,8 @@ static int copy_setting(struct arena *arena, const struct sensor_setting *from, 
     return 0;
 }
 
-int instance_check(const struct sensor_ops *ops, const struct sensor_setting *settings, size_t n, struct diag *why)
+int instance_check(const struct sensor_ops *ops, const struct sensor_setting *settings, size_t n,
+                   struct diag *why)
 {
     struct arena arena = {0};
     void *state = mem_alloc(ops->state_size ? ops->state_size : 1);
@@ -55,8 +56,8 @@ int instance_check(const struct sensor_ops *ops, const struct sensor_setting *se
     return r;
 }
 
-int instance_create(const struct sensor_ops *ops, const char *name, const struct sensor_setting *settings, size_t n,
-                    struct sensor_env *env, struct instance **out, struct diag *why)
+int instance_create(const struct sensor_ops *ops, const char *name, const struct sensor_setting *settings,
+                    size_t n, struct sensor_env *env, struct instance **out, struct diag *why)
 {
     int r = instance_check(ops, settings, n, why);
     if (r < 0)
@@ -116,6 +117,17 @@ void instance_set_position(struct instance *i, struct slice position)
     strbuf_add_slice(&i->position, position);
 }
 
+struct slice instance_position(const struct instance *i)
+{
+    return strbuf_slice(&i->position);
+}
+
+void instance_close(struct instance *i)
+{
+    close_sensor(i);
+    i->backoff_ns = i->retry_at_ns = 0;
+}
+
 const struct instance_stats *instance_stats(const struct instance *i)
 {
     return &i->stats;
@@ -170,8 +182,8 @@ static void count_row(struct sensor_out *out, unsigned schema, int64_t time_ns, 
     c->to->row(c->to, schema, time_ns, level == LEVEL_COUNT ? s->level : level, values);
 }
 
-static int count_event(struct sensor_out *out, const struct event_head *head, const struct named_value *values,
-                       size_t n, struct diag *why)
+static int count_event(struct sensor_out *out, const struct event_head *head,
+                       const struct named_value *values, size_t n, struct diag *why)
 {
     struct counting *c = (struct counting *)out;
     int r = c->to->event(c->to, head, values, n, why);
@@ -219,8 +231,12 @@ int instance_sample(struct instance *i, struct sensor_out *out, bool is_due, int
     if (i->retry_at_ns > began)
         return -EAGAIN;
     struct counting c = {.to = out, .instance = i};
-    c.out = (struct sensor_out){.row = count_row, .event = count_event, .mark = count_mark, .why = &why,
-                                .time_ns = i->env->utc_ns(), .is_due = is_due};
+    c.out = (struct sensor_out){.row = count_row,
+                                .event = count_event,
+                                .mark = count_mark,
+                                .why = &why,
+                                .time_ns = i->env->utc_ns(),
+                                .is_due = is_due};
     bool measures_cpu = s->runs % CPU_EVERY == 0;
     int64_t cpu = measures_cpu ? thread_cpu_ns() : 0;
     int r = i->state ? 0 : open_sensor(i, &why);

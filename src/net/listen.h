@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* listen.h - where a gateway takes connections: tcp://HOST:PORT, HOST:PORT or unix:PATH. Only loopback
+/* listen.h - where a daemon takes connections: tcp://HOST:PORT, HOST:PORT or unix:PATH. Only loopback
  * addresses: any other needs TLS, which is not here yet. Out of descriptors, it still takes each caller off
  * the queue (and hangs up) by a descriptor kept in reserve; otherwise the loop would spin on a queue that it
  * can't empty. */
-#ifndef GRIDLINE_GATEWAY_LISTEN_H
-#define GRIDLINE_GATEWAY_LISTEN_H
+#ifndef GRIDLINE_NET_LISTEN_H
+#define GRIDLINE_NET_LISTEN_H
 
 #include "base/err.h"
 #include "base/strbuf.h"

@@ -1,0 +1,527 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* One timer wakes the loop for whatever is next: sensors that are due, the connection's retries, the port
+ * monitor's look, the budget's window. Everything that is due then is done in one go. */
+#include "agent/agent.h"
+
+#include "agent/budget.h"
+#include "agent/flow.h"
+#include "agent/manager.h"
+#include "agent/only.h"
+#include "agent/portmon.h"
+#include "agent/remote_config.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/mem.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { PORTS_MAX = 1024, DRAIN_MS = 2000, SIGNALS = 3 };
+#define OUTPUT_EVERY (INT64_C(100) * 1000 * 1000)
+
+struct agent {
+    const struct agent_options *options; /* borrowed */
+    struct agent_config *config;
+    char host[256];
+    struct event_base *base;
+    struct event *wake, *signals[SIGNALS];
+    struct event *link; /* the gateway's connection */
+    int link_fd;
+    short link_events;
+    int64_t pump_at_ns; /* when the connection wants to be moved along */
+
+    struct sensor_env env;
+    struct sensor_self self;
+    struct only *only;
+    struct flow *flow;
+    struct flow_sinks sinks;
+    struct manager *manager;
+    struct portmon *portmon; /* NULL: no sensor waits for a port */
+    struct budget budget;
+    struct remote_config *remote; /* NULL: no URL */
+    bool is_remote;               /* the sensors are those of the URL's document */
+    bool is_stopping;
+};
+
+/* ---------------------------------------------------------------- what `self` tells */
+
+static uint64_t sum_dropped(const struct uplink_counts *c)
+{
+    uint64_t n = 0;
+    for (size_t i = 0; i < DROP_REASONS; i++)
+        n += c->dropped[i];
+    return n;
+}
+
+static void self_counts(void *arg, struct self_counts *out)
+{
+    struct agent *a = arg;
+    struct manager_stats ms;
+    manager_stats(a->manager, &ms);
+    *out = (struct self_counts){.streams = ms.streams, .sensors = ms.running, .slowed = ms.slowed};
+    out->events_dropped = flow_refused(a->flow) + ms.refused_rows;
+    if (a->sinks.local) {
+        struct local_counts lc;
+        local_counts(a->sinks.local, &lc);
+        out->consumers = lc.consumers;
+        out->local_passed = lc.passed;
+        out->local_dropped = lc.dropped;
+    }
+    if (a->sinks.upstream) {
+        struct upstream_counts uc;
+        upstream_counts(a->sinks.upstream, &uc);
+        out->samples_taken = uc.samples.given;
+        out->samples_passed = uc.samples.passed;
+        out->samples_dropped = sum_dropped(&uc.samples);
+        out->events_taken = uc.events.given;
+        out->events_passed = uc.events.passed;
+        out->events_queued = uc.events.queued;
+        out->events_dropped += sum_dropped(&uc.events);
+        out->bytes_sent = uc.bytes_sent;
+        out->bytes_received = uc.bytes_received;
+    }
+}
+
+static void self_each(void *arg, void (*fn)(void *fn_arg, const struct self_cost *cost), void *fn_arg)
+{
+    struct agent *a = arg;
+    manager_each(a->manager, fn, fn_arg);
+}
+
+/* ---------------------------------------------------------------- the loop */
+
+static void on_link(evutil_socket_t fd, short what, void *arg);
+
+/* Follows the connection's descriptor and what it waits for. */
+static void watch_link(struct agent *a)
+{
+    short wanted = 0, events = EV_PERSIST;
+    int fd = upstream_wait_fd(a->sinks.upstream, &wanted);
+    events = (short)(events | (wanted & POLLIN ? EV_READ : 0) | (wanted & POLLOUT ? EV_WRITE : 0));
+    if (fd == a->link_fd && events == a->link_events)
+        return;
+    if (a->link)
+        event_free(a->link);
+    a->link = fd >= 0 ? event_new(a->base, fd, events, on_link, a) : NULL;
+    if (a->link && event_add(a->link, NULL) < 0) {
+        event_free(a->link);
+        a->link = NULL;
+    }
+    a->link_fd = a->link ? fd : -1;
+    a->link_events = events;
+}
+
+static void pump(struct agent *a, int64_t now_ns)
+{
+    if (!a->sinks.upstream)
+        return;
+    int ms = upstream_pump(a->sinks.upstream, now_ns);
+    a->pump_at_ns = ms < 0 ? INT64_MAX : now_ns + (int64_t)ms * 1000000;
+    watch_link(a);
+}
+
+static int64_t earlier(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+static void arm(struct agent *a)
+{
+    int64_t now = clock_mono_ns();
+    int64_t next = earlier(manager_next_ns(a->manager), earlier(a->pump_at_ns, budget_next_ns(&a->budget)));
+    if (a->portmon)
+        next = earlier(next, portmon_next_ns(a->portmon));
+    if (a->remote)
+        next = earlier(next, remote_config_next_ns(a->remote));
+    int64_t wait = next > now ? next - now : 0;
+    const struct timeval t = {wait / NS_PER_S, wait % NS_PER_S / 1000};
+    (void)evtimer_add(a->wake, &t); /* it is allocated already */
+}
+
+static void on_link(evutil_socket_t fd, short what, void *arg)
+{
+    struct agent *a = arg;
+    (void)fd, (void)what; /* pump looks itself */
+    pump(a, clock_mono_ns());
+    arm(a);
+}
+
+/* ---------------------------------------------------------------- ports, requests, budget */
+
+static bool port_is_active(void *arg, uint16_t port, int64_t hold_ns)
+{
+    struct agent *a = arg;
+    return portmon_is_active(a->portmon, port, clock_mono_ns(), hold_ns);
+}
+
+static bool is_asked(void *arg, const char *event)
+{
+    struct agent *a = arg;
+    return local_asks(a->sinks.local, event);
+}
+
+static void on_requests(void *arg)
+{
+    struct agent *a = arg;
+    manager_set_requests(a->manager, is_asked, a);
+    arm(a);
+}
+
+static void set_ports(struct agent *a)
+{
+    uint16_t ports[PORTS_MAX];
+    size_t n = manager_ports(a->manager, ports, PORTS_MAX);
+    if (n == 0) {
+        portmon_destroy(a->portmon);
+        a->portmon = NULL;
+        return;
+    }
+    if (!a->portmon) {
+        a->portmon = portmon_create();
+        if (a->portmon && portmon_why(a->portmon)[0])
+            log_info("port monitor: %s", portmon_why(a->portmon));
+    }
+    if (a->portmon)
+        portmon_set(a->portmon, ports, n);
+}
+
+static void look_at_ports(struct agent *a, int64_t now_ns)
+{
+    if (!a->portmon || portmon_next_ns(a->portmon) > now_ns)
+        return;
+    portmon_look(a->portmon, now_ns);
+    manager_set_ports(a->manager, port_is_active, a);
+}
+
+static void keep_budget(struct agent *a, int64_t now_ns)
+{
+    char why[160];
+    const char *name;
+    if (budget_next_ns(&a->budget) > now_ns)
+        return;
+    enum budget_verdict v = budget_judge(&a->budget, now_ns, budget_own_cpu_ns(), budget_own_memory());
+    if (v == BUDGET_KEEP)
+        return;
+    (void)snprintf(why, sizeof why, "used %.2f%% of a core (budget %.2f%%) and %.1f MiB (budget %.1f)",
+                   a->budget.cpu * 100, a->budget.cpu_max * 100, (double)a->budget.memory / 1048576,
+                   (double)a->budget.memory_max / 1048576);
+    name = v == BUDGET_SLOW ? manager_slow_one(a->manager) : manager_hasten_one(a->manager);
+    if (name) {
+        log_info("sensor %s runs %s often: %s", name, v == BUDGET_SLOW ? "half as" : "twice as", why);
+        flow_sensor_state(a->flow, v == BUDGET_SLOW ? LEVEL_WARNING : LEVEL_NOTICE, name,
+                          v == BUDGET_SLOW ? "slowed" : "hastened", why);
+    } else if (v == BUDGET_SLOW) {
+        log_error("over the budget with every sensor slowed as far as it goes: %s", why);
+        flow_agent_state(a->flow, LEVEL_WARNING, "over-budget", why);
+    }
+    flow_end(a->flow);
+}
+
+static void on_wake(evutil_socket_t fd, short what, void *arg)
+{
+    struct agent *a = arg;
+    (void)fd, (void)what; /* the timer */
+    int64_t now = clock_mono_ns();
+    look_at_ports(a, now);
+    manager_run(a->manager, now);
+    keep_budget(a, now);
+    if (a->remote)
+        remote_config_pump(a->remote, now);
+    pump(a, clock_mono_ns());
+    arm(a);
+}
+
+/* ---------------------------------------------------------------- configuration */
+
+/* Takes config; the old one goes when nobody points to it any more. */
+static void apply(struct agent *a, struct agent_config *config, const char *from)
+{
+    struct agent_config *old = a->config;
+    a->config = config;
+    manager_configure(a->manager, config);
+    set_ports(a);
+    a->budget.cpu_max = config->budget_cpu;
+    a->budget.memory_max = config->budget_memory;
+    if (old) {
+        if (strcmp(old->gateways, config->gateways) != 0 || strcmp(old->socket, config->socket) != 0)
+            log_error("gateways and socket change with the next start only");
+        log_info("configuration from %s: %zu sensors", from, config->n_sensors);
+        flow_agent_state(a->flow, LEVEL_NOTICE, "reloaded", from);
+        flow_end(a->flow);
+    }
+    config_destroy(old);
+}
+
+static void refuse(struct agent *a, const char *from, const char *why)
+{
+    log_error("the configuration stays as it was: %s: %s", from, why);
+    flow_agent_state(a->flow, LEVEL_ERROR, "refused", why);
+    flow_end(a->flow);
+}
+
+static void on_document(void *arg, const struct remote_document *d)
+{
+    struct agent *a = arg;
+    struct agent_config *config;
+    struct diag why = {0};
+    if (d->error) {
+        refuse(a, d->url, d->why);
+    } else if (config_load_remote(&a->options->config, d->text, d->url, d->is_signed, &config, &why) < 0) {
+        refuse(a, d->url, why.message);
+    } else {
+        a->is_remote = true;
+        apply(a, config, d->url);
+    }
+    arm(a);
+}
+
+static void reload(struct agent *a)
+{
+    struct agent_config *config;
+    struct diag why = {0};
+    if (a->sinks.outputs)
+        outputs_reopen(a->sinks.outputs);
+    if (a->is_remote) { /* the document's sensors stay until the URL says otherwise; ask now */
+        remote_config_ask(a->remote);
+        return;
+    }
+    if (config_load(&a->options->config, &config, &why) < 0)
+        refuse(a, "reload", why.message);
+    else
+        apply(a, config, "reload");
+}
+
+static void on_signal(evutil_socket_t signal_number, short what, void *arg)
+{
+    struct agent *a = arg;
+    (void)what; /* a signal */
+    if (signal_number == SIGHUP) {
+        reload(a);
+        arm(a);
+        return;
+    }
+    a->is_stopping = true;
+    (void)event_base_loopbreak(a->base); /* fails only for a base that is none */
+}
+
+static void on_replaced(void *arg)
+{
+    struct agent *a = arg;
+    log_info("a resident agent has come: this guest leaves to it");
+    a->is_stopping = true;
+    (void)event_base_loopbreak(a->base);
+}
+
+/* ---------------------------------------------------------------- making it */
+
+static void on_mark(void *arg, struct slice name, struct slice position)
+{
+    struct agent *a = arg;
+    manager_set_position(a->manager, name, position);
+}
+
+static void on_link_state(void *arg, bool is_up, const char *address)
+{
+    struct agent *a = arg;
+    log_info("gateway %s: %s", address, is_up ? "connected" : "connection lost");
+    if (is_up)
+        manager_renew(a->manager);
+}
+
+static int make_directory(const char *path, struct diag *why)
+{
+    struct strbuf part = {0};
+    int r = 0;
+    for (const char *p = path; r == 0 && *p; p++) {
+        strbuf_add_char(&part, *p);
+        if ((p[1] == '/' || p[1] == '\0') && mkdir(part.p, 0755) < 0 && errno != EEXIST)
+            r = diag_set(why, -errno, 0, "%s: %s", part.p, err_text(-errno));
+    }
+    strbuf_fini(&part);
+    return r;
+}
+
+static int make_upstream(struct agent *a, struct diag *why)
+{
+    const struct agent_config *c = a->config;
+    struct strbuf spool = {0};
+    int r = 0;
+    if (c->gateways[0] == '\0')
+        return 0;
+    if (c->state_dir) {
+        r = make_directory(c->state_dir, why);
+        strbuf_printf(&spool, "%s/spool", c->state_dir);
+    }
+    const struct upstream_options o = {.gateways = c->gateways,
+                                       .host = a->host,
+                                       .spool_dir = spool.p,
+                                       .spool_max = c->spool_max,
+                                       .queue_max = c->queue_max,
+                                       .spools_samples = c->spool_samples,
+                                       .on_mark = on_mark,
+                                       .on_state = on_link_state,
+                                       .arg = a};
+    if (r == 0)
+        r = upstream_create(&o, &a->sinks.upstream, why);
+    strbuf_fini(&spool);
+    return r;
+}
+
+static int make_local(struct agent *a, struct diag *why)
+{
+    if (a->config->socket[0] == '\0')
+        return 0;
+    int r = make_directory(a->config->run_dir, why);
+    return r < 0 ? r : local_create(a->base, a->config->socket, on_requests, a, &a->sinks.local, why);
+}
+
+static int make_loop(struct agent *a)
+{
+    static const int numbers[SIGNALS] = {SIGTERM, SIGINT, SIGHUP};
+    a->base = event_base_new();
+    a->wake = a->base ? evtimer_new(a->base, on_wake, a) : NULL;
+    if (!a->wake)
+        return -ENOMEM;
+    for (size_t i = 0; i < SIGNALS; i++) {
+        a->signals[i] = evsignal_new(a->base, numbers[i], on_signal, a);
+        if (!a->signals[i] || event_add(a->signals[i], NULL) < 0)
+            return -ENOMEM;
+    }
+    return 0;
+}
+
+static int be_the_only_one(struct agent *a, struct diag *why)
+{
+    struct only_other other;
+    int r =
+        only_take(a->base, a->config->gateways, a->config->is_guest, on_replaced, a, &a->only, &other, why);
+    if (r != -EEXIST)
+        return r;
+    return diag_set(why, r, 0,
+                    "%s agent runs on this host%s%s already (process %d of user %u); this one leaves",
+                    other.is_guest ? "a guest" : "an", a->config->gateways[0] ? " for " : "",
+                    a->config->gateways, (int)other.pid, (unsigned)other.uid);
+}
+
+static int make_parts(struct agent *a, struct diag *why)
+{
+    a->self = (struct sensor_self){a, self_counts, self_each};
+    env_init(&a->env, "");
+    a->env.self = &a->self;
+    a->flow = flow_create(a->host);
+    a->manager = a->flow ? manager_create(a->base, &a->env, a->flow) : NULL;
+    if (!a->manager)
+        return -ENOMEM;
+    int r = outputs_create(a->config->outputs, a->config->n_outputs, &a->sinks.outputs, why);
+    if (r == 0)
+        r = make_upstream(a, why);
+    if (r == 0)
+        r = make_local(a, why);
+    if (r < 0)
+        return r;
+    flow_set_sinks(a->flow, &a->sinks);
+    budget_init(&a->budget, a->config->budget_cpu, a->config->budget_memory, clock_mono_ns(),
+                budget_own_cpu_ns());
+    if (a->config->config_url)
+        r = remote_config_create(a->base, a->config, on_document, a, &a->remote, why);
+    return r;
+}
+
+int agent_create(const struct agent_options *options, struct agent **out, struct diag *why)
+{
+    struct agent *a = mem_alloc(sizeof *a);
+    *a = (struct agent){.options = options, .link_fd = -1};
+    int r = config_load(&options->config, &a->config, why);
+    if (r == 0 && a->config->host)
+        (void)snprintf(a->host, sizeof a->host, "%s",
+                       a->config->host); /* longer ones are refused by config */
+    else
+        (void)gethostname(a->host, sizeof a->host - 1); /* stays empty */
+    if (r == 0)
+        r = make_loop(a);
+    if (r == 0)
+        r = be_the_only_one(a, why);
+    if (r == 0)
+        r = make_parts(a, why);
+    if (r < 0) {
+        agent_destroy(a);
+        return r;
+    }
+    *out = a;
+    return 0;
+}
+
+void agent_destroy(struct agent *a)
+{
+    if (!a)
+        return;
+    remote_config_destroy(a->remote);
+    manager_destroy(a->manager);
+    local_destroy(a->sinks.local);
+    upstream_destroy(a->sinks.upstream);
+    outputs_destroy(a->sinks.outputs);
+    flow_destroy(a->flow);
+    portmon_destroy(a->portmon);
+    env_fini(&a->env);
+    only_release(a->only);
+    if (a->link)
+        event_free(a->link);
+    for (size_t i = 0; i < SIGNALS; i++)
+        if (a->signals[i])
+            event_free(a->signals[i]);
+    if (a->wake)
+        event_free(a->wake);
+    if (a->base)
+        event_base_free(a->base);
+    config_destroy(a->config);
+    mem_free(a);
+}
+
+/* What waits for its acknowledgement is given a moment; with a spool it is safe without. */
+static void drain(struct agent *a)
+{
+    int64_t until = clock_mono_ns() + (int64_t)DRAIN_MS * 1000000;
+    flow_agent_state(a->flow, LEVEL_NOTICE, "stopping", NULL);
+    flow_end(a->flow);
+    while (a->sinks.upstream && upstream_is_up(a->sinks.upstream) && !upstream_is_idle(a->sinks.upstream) &&
+           clock_mono_ns() < until) {
+        struct pollfd p = {.events = 0};
+        p.fd = upstream_wait_fd(a->sinks.upstream, &p.events);
+        (void)poll(&p, 1, 20); /* the pump looks itself */
+        (void)upstream_pump(a->sinks.upstream, clock_mono_ns());
+    }
+}
+
+static int write_ready(const char *path)
+{
+    int fd = path ? open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644) : -1;
+    if (!path)
+        return 0;
+    if (fd < 0 || write(fd, "ready\n", 6) != 6)
+        return -errno;
+    return close(fd) < 0 ? -errno : 0;
+}
+
+int agent_run(struct agent *a)
+{
+    struct agent_config *config = a->config;
+    struct manager_stats ms;
+    flow_agent_state(a->flow, LEVEL_NOTICE, "started", NULL);
+    a->config = NULL; /* apply takes it */
+    apply(a, config, "start");
+    manager_stats(a->manager, &ms);
+    log_info("%zu of %zu sensors run; gateway %s; socket %s", ms.running, ms.configured,
+             config->gateways[0] ? config->gateways : "none", config->socket[0] ? config->socket : "none");
+    pump(a, clock_mono_ns());
+    arm(a);
+    int r = write_ready(a->options->ready_file);
+    if (r < 0)
+        log_error("%s: %s", a->options->ready_file, err_text(r));
+    r = event_base_dispatch(a->base) < 0 ? -EIO : 0;
+    drain(a);
+    return r;
+}

@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* gridline-agent: arguments and tear-down; the work is in src/agent. */
+#include "agent/agent.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/strbuf.h"
+#include "cmd/agent_verb.h"
+#include "cmd/manual.h"
+
+#include <errno.h>
+#include <malloc.h>
+#include <signal.h>
+
+enum { SETTINGS_MAX = OPTION_TEXTS_MAX + 4 };
+
+/* The short options are settings, too: those given with -s come later and win. */
+static void add_setting(struct config_flags *flags, const char **settings, struct strbuf *text,
+                        const char *key, const char *value)
+{
+    if (!value)
+        return;
+    strbuf_printf(text, "%s=%s", key, value);
+    settings[flags->n_settings++] = text->p ? text->p : "";
+}
+
+static int run(const struct agent_main *o)
+{
+    const char *settings[SETTINGS_MAX];
+    struct strbuf gateway = {0}, output = {0};
+    struct agent_options options = {.config = {.file = o->config, .settings = settings},
+                                    .ready_file = o->ready_file};
+    struct agent *a;
+    struct diag why = {0};
+    log_quiet(o->quiet);
+    add_setting(&options.config, settings, &gateway, "gateway", o->gateway);
+    add_setting(&options.config, settings, &output, "output", o->output);
+    if (o->is_guest)
+        settings[options.config.n_settings++] = "guest=true";
+    for (size_t i = 0; i < o->settings.n; i++)
+        settings[options.config.n_settings++] = o->settings.v[i];
+    (void)signal(SIGPIPE, SIG_IGN); /* a peer that has gone is an error of its write, not a death */
+    int r = agent_create(&options, &a, &why);
+    if (r < 0) {
+        log_error("%s", why.message[0] ? why.message : err_text(r));
+    } else {
+        r = agent_run(a);
+        if (r < 0)
+            log_error("the loop failed: %s", err_text(r));
+        agent_destroy(a);
+    }
+    strbuf_fini(&gateway);
+    strbuf_fini(&output);
+    return r == 0 ? EXIT_OK : r == -EEXIST ? EXIT_NOT_FOUND : EXIT_FAILED;
+}
+
+int main(int argc, char **argv)
+{
+    struct agent_main state = {0};
+    struct operands operands; /* it has none */
+    struct diag why = {0};
+    struct strbuf usage = {0};
+    (void)mallopt(M_ARENA_MAX, 1);             /* one thread; small on the host */
+    (void)mallopt(M_TRIM_THRESHOLD, 64 << 10); /* what a reload needed goes back */
+    log_start("gridline-agent");
+    switch (options_parse(&verb_agent, argc - 1, argv + 1, clock_utc_ns(), &state, &operands, &why)) {
+    case OPTIONS_OK:
+        return run(&state);
+    case OPTIONS_HELP:
+        manual_usage(&usage, &verb_agent);
+        (void)fputs(usage.p ? usage.p : "", stdout); /* nowhere to report it */
+        strbuf_fini(&usage);
+        return EXIT_OK;
+    case OPTIONS_BAD:
+        break;
+    }
+    log_error("%s", why.message);
+    return EXIT_USAGE;
+}

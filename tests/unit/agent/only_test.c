@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "unit/test.h"
+
+#include "agent/only.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <unistd.h>
+
+/* A gateway that no other test has: the name is the host's. */
+static const char *gateway(void)
+{
+    static char name[64];
+    (void)snprintf(name, sizeof name, "unix:/nowhere/%d", (int)getpid());
+    return name;
+}
+
+struct holder {
+    struct event_base *base;
+    struct only *only;
+    bool was_replaced;
+};
+
+static void on_replaced(void *arg)
+{
+    struct holder *h = arg;
+    h->was_replaced = true;
+    only_release(h->only);
+    h->only = NULL;
+    (void)event_base_loopbreak(h->base);
+}
+
+static void *serve(void *arg)
+{
+    struct holder *h = arg;
+    (void)event_base_dispatch(h->base); /* ends by loopbreak or when nothing is left to wait for */
+    return NULL;
+}
+
+static void hold(struct holder *h, bool is_guest)
+{
+    struct only_other other;
+    struct diag why = {0};
+    *h = (struct holder){.base = event_base_new()};
+    assert_int_equal(only_take(h->base, gateway(), is_guest, on_replaced, h, &h->only, &other, &why), 0);
+}
+
+static int try(bool is_guest, struct only_other *other)
+{
+    struct only *o = NULL;
+    struct diag why = {0};
+    int r = only_take(NULL, gateway(), is_guest, NULL, NULL, &o, other, &why);
+    only_release(o);
+    return r;
+}
+
+static void second_leaves(void **state)
+{
+    (void)state;
+    struct holder h;
+    struct only_other other = {0};
+    pthread_t thread;
+    hold(&h, false);
+    assert_int_equal(pthread_create(&thread, NULL, serve, &h), 0);
+    assert_int_equal(try(false, &other), -EEXIST);
+    assert_int_equal(other.pid, getpid());
+    assert_int_equal(other.uid, getuid());
+    assert_false(other.is_guest);
+    assert_int_equal(try(true, &other), -EEXIST);
+    (void)event_base_loopbreak(h.base);
+    (void)try(true, &other); /* wakes the loop, so that it sees the end */
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    only_release(h.only);
+    event_base_free(h.base);
+    assert_int_equal(try(false, &other), 0); /* the name is free again */
+}
+
+static void resident_replaces_guest(void **state)
+{
+    (void)state;
+    struct holder h;
+    struct only_other other = {0};
+    pthread_t thread;
+    hold(&h, true);
+    assert_int_equal(pthread_create(&thread, NULL, serve, &h), 0);
+    assert_int_equal(try(true, &other), -EEXIST); /* another guest leaves */
+    assert_true(other.is_guest);
+    assert_int_equal(try(false, &other), 0); /* a resident waits until the guest has gone */
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    assert_true(h.was_replaced);
+    event_base_free(h.base);
+}
+
+static void other_gateways_do_not_matter(void **state)
+{
+    (void)state;
+    struct holder h;
+    struct only *o = NULL;
+    struct only_other other = {0};
+    struct diag why = {0};
+    hold(&h, false);
+    assert_int_equal(only_take(NULL, "unix:/elsewhere", false, NULL, NULL, &o, &other, &why), 0);
+    only_release(o);
+    only_release(h.only);
+    event_base_free(h.base);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(second_leaves),
+        cmocka_unit_test(resident_replaces_guest),
+        cmocka_unit_test(other_gateways_do_not_matter),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

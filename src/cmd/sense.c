@@ -233,9 +233,22 @@ static int run_rounds(struct sense *s)
 
 /* ---------------------------------------------------------------- --files */
 
+struct calls {
+    struct strbuf text;
+    size_t before; /* bytes of the sensors before this one */
+};
+
+/* A file that another sensor has read already is not read again: the agent reads each once a round. */
 static void print_call(void *arg, const char *call, const char *what, size_t bytes)
 {
-    strbuf_printf(arg, "%s %s %zu\n", call, what, bytes);
+    struct calls *c = arg;
+    struct strbuf line = {0};
+    strbuf_printf(&line, "%s %s ", call, what);
+    struct slice earlier = slice_of(c->text.n ? c->text.p : "", c->before);
+    bool is_known = line.n && earlier.n && memmem(earlier.p, earlier.n, line.p, line.n);
+    if (!is_known)
+        strbuf_printf(&c->text, "%s%zu\n", line.p, bytes);
+    strbuf_fini(&line);
 }
 
 static int drop_event(void *arg, int64_t time_ns, int level, const char *event,

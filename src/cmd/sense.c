@@ -261,16 +261,16 @@ static int drop_event(void *arg, int64_t time_ns, int level, const char *event,
 /* The calls of a steady round: the third, when everything is open. */
 static int print_files(struct sense *s)
 {
-    struct strbuf text = {0};
+    struct calls calls = {0};
     for (int round = 0; round < 3; round++)
         for (size_t i = 0; i < s->n; i++) {
+            calls.before = calls.text.n;
             if (round == 2)
-                gridline_sensor_trace(s->sensors[i], print_call, &text);
-            (void)gridline_sensor_sample(s->sensors[i], 0, drop_event,
-                                         NULL); /* no data costs its calls, too */
+                gridline_sensor_trace(s->sensors[i], print_call, &calls);
+            (void)gridline_sensor_sample(s->sensors[i], 0, drop_event, NULL); /* no data costs its calls, too */
         }
-    int r = file_write_all(STDOUT_FILENO, strbuf_slice(&text));
-    strbuf_fini(&text);
+    int r = file_write_all(STDOUT_FILENO, strbuf_slice(&calls.text));
+    strbuf_fini(&calls.text);
     return r;
 }
 

@@ -317,4 +317,5 @@ void journal_stats(const struct journal *j, struct journal_stats *out)
     out->queued = j->queued;
     out->bytes = j->bytes;
     out->segments = j->n_segments;
+    out->newest = j->n_segments ? j->segments[j->n_segments - 1].first : 0;
 }

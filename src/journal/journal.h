@@ -107,6 +107,7 @@ struct journal_stats {
     uint64_t queued;   /* records appended and not committed */
     uint64_t bytes;    /* of all segments, in 4 KiB blocks */
     uint64_t segments; /* files */
+    uint64_t newest;   /* number of the first record of the newest segment; 0 = there is none */
     /* Since open: */
     uint64_t records; /* committed */
     uint64_t syncs;   /* fdatasync and directory fsync calls */

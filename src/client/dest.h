@@ -9,23 +9,9 @@
 
 #include "base/slice.h"
 #include "event/batch.h"
+#include "event/drop.h"
 
 #include <stdint.h>
-
-/* As on the wire (docs/protocol.md, COUNTS). */
-enum drop_reason {
-    DROP_RING_FULL = 1,
-    DROP_NESTED = 2,
-    DROP_TOO_LARGE = 3,
-    DROP_UNWRITABLE = 4,
-    DROP_MEMORY = 5,
-    DROP_REFUSED = 6,
-    DROP_TOO_OLD = 7,
-    DROP_NO_SCHEMA = 8,
-    DROP_FILTERED = 9,
-    DROP_FORCED = 10,
-    DROP_REASONS = 11
-};
 
 struct dest_counts {
     uint64_t given;

@@ -5,162 +5,17 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
-#include "client/stream.h"
+#include "client/dest_stream.h"
 #include "event/block.h"
+#include "net/uplink_internal.h"
+#include "unit/net/receiver.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <poll.h>
-#include <sys/stat.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 enum { STEP_MS = 10 };
 static const int64_t ms = 1000000;
-
-/* ---------------------------------------------------------------- a receiver */
-
-struct receiver {
-    char dir[64], path[96], backup[96];
-    int listener, fd;
-    struct strbuf in;
-    struct frame_hello hello;
-    struct frame_counts counts;
-    struct frame frame; /* payload in in */
-};
-
-static void receiver_listen(struct receiver *r)
-{
-    struct sockaddr_un un = {.sun_family = AF_UNIX};
-    (void)snprintf(un.sun_path, sizeof un.sun_path, "%s", r->path);
-    (void)unlink(r->path);
-    r->listener = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-    assert_true(r->listener >= 0);
-    assert_int_equal(bind(r->listener, (const struct sockaddr *)&un, sizeof un), 0);
-    assert_int_equal(listen(r->listener, 8), 0);
-}
-
-static void receiver_start(struct receiver *r)
-{
-    *r = (struct receiver){.dir = "/tmp/gridline-stream-XXXXXX", .listener = -1, .fd = -1};
-    assert_non_null(mkdtemp(r->dir));
-    (void)snprintf(r->path, sizeof r->path, "%s/sock", r->dir);
-    (void)snprintf(r->backup, sizeof r->backup, "%s/backup", r->dir);
-    receiver_listen(r);
-}
-
-static void receiver_hang_up(struct receiver *r)
-{
-    if (r->fd >= 0)
-        (void)close(r->fd);
-    r->fd = -1;
-    strbuf_reset(&r->in);
-}
-
-static void receiver_die(struct receiver *r)
-{
-    receiver_hang_up(r);
-    if (r->listener >= 0)
-        (void)close(r->listener);
-    r->listener = -1;
-}
-
-static void remove_dir(const char *path)
-{
-    DIR *d = opendir(path);
-    if (!d)
-        return;
-    for (struct dirent *e; (e = readdir(d));)
-        (void)unlinkat(dirfd(d), e->d_name, 0);
-    (void)closedir(d);
-    (void)rmdir(path);
-}
-
-static void receiver_end(struct receiver *r)
-{
-    receiver_die(r);
-    strbuf_fini(&r->in);
-    remove_dir(r->backup);
-    remove_dir(r->dir);
-}
-
-static bool receiver_accept(struct receiver *r)
-{
-    if (r->fd < 0 && r->listener >= 0)
-        r->fd = accept4(r->listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
-    return r->fd >= 0;
-}
-
-/* Reads what is there; takes the greeting. */
-static void receiver_read(struct receiver *r)
-{
-    ssize_t n;
-    do {
-        char *to = strbuf_room(&r->in, 65536);
-        assert_non_null(to);
-        n = r->fd >= 0 ? recv(r->fd, to, 65536, 0) : -1;
-        if (n > 0)
-            strbuf_advance(&r->in, (size_t)n);
-    } while (n > 0);
-}
-
-/* Has the sender closed? */
-static bool receiver_is_left(struct receiver *r)
-{
-    receiver_read(r);
-    char c;
-    return recv(r->fd, &c, 1, MSG_PEEK) == 0;
-}
-
-/* The next whole frame: its type; 0 when there is none. It is valid until the next call. */
-static uint8_t receiver_frame(struct receiver *r)
-{
-    if (r->frame.payload.p)
-        strbuf_consume(&r->in, FRAME_HEAD + r->frame.payload.n);
-    r->frame.payload.p = NULL;
-    receiver_read(r);
-    int64_t n = frame_read(strbuf_slice(&r->in), FRAME_PAYLOAD_MAX, &r->frame);
-    assert_true(n >= 0);
-    if (n == 0)
-        r->frame.payload = (struct slice){0};
-    return n ? r->frame.type : 0;
-}
-
-static void receiver_send(struct receiver *r, struct strbuf *out)
-{
-    assert_false(strbuf_failed(out));
-    ssize_t n = send(r->fd, out->p, out->n, MSG_NOSIGNAL);
-    assert_true(n == (ssize_t)out->n || n < 0); /* the other end may be gone */
-    strbuf_fini(out);
-}
-
-static void receiver_welcome(struct receiver *r, uint64_t seq, uint32_t window)
-{
-    struct strbuf out = {0};
-    frame_put_welcome(&out, &(struct frame_welcome){.session = 1, .window = window, .seq = seq});
-    receiver_send(r, &out);
-}
-
-static void receiver_ack(struct receiver *r, const struct frame_origin *o, uint64_t seq)
-{
-    struct strbuf out = {0};
-    frame_put_ack(&out, &(struct frame_ack){*o, seq});
-    receiver_send(r, &out);
-}
-
-static void receiver_refuse(struct receiver *r, const struct frame_origin *o, uint64_t first, uint32_t count,
-                            uint32_t retry_ms)
-{
-    struct strbuf out = {0};
-    frame_put_refuse(&out, &(struct frame_refuse){.origin = *o,
-                                                  .first_seq = first,
-                                                  .count = count,
-                                                  .reason = REFUSE_STORAGE,
-                                                  .retry_ms = retry_ms,
-                                                  .text = SLICE_LIT("no")});
-    receiver_send(r, &out);
-}
 
 /* ---------------------------------------------------------------- the destination */
 
@@ -173,6 +28,11 @@ struct sender {
     uint64_t next_seq;
     int64_t now;
 };
+
+static struct uplink *uplink_of(const struct dest *d)
+{
+    return ((const struct dest_stream *)d)->uplink;
+}
 
 static struct frame_origin origin_of(const struct sender *s)
 {
@@ -404,13 +264,13 @@ static void test_backup(void **state)
     receiver_start(&r);
     receiver_die(&r);
     sender_open(&s, &r, 1, true);
-    struct stream *st = (struct stream *)s.dest;
+    struct uplink *st = uplink_of(s.dest);
     struct frame_origin o = origin_of(&s);
     for (int i = 0; i < 5; i++)
         sender_put(&s, 2, 100);
     (void)sender_pump(&s);
     assert_int_equal(st->memory, 0);
-    assert_int_equal(st->backup_events, 10);
+    assert_int_equal(st->spool_events, 10);
     assert_int_equal(sender_counts(&s).queued, 10);
     receiver_listen(&r);
     meet(&s, &r, 4, 1 << 20); /* it holds the first two blocks already, they say */
@@ -423,15 +283,15 @@ static void test_backup(void **state)
     assert_int_equal(expect_block(&s, &r, 11), 12);
     receiver_ack(&r, &o, 8);
     (void)sender_pump(&s);
-    assert_int_equal(st->backup_done, 4);
+    assert_int_equal(st->spool_done, 4);
     receiver_hang_up(&r); /* what is not acknowledged comes again */
     meet(&s, &r, 8, 1 << 20);
     assert_int_equal(expect_block(&s, &r, 9), 10);
     assert_int_equal(expect_block(&s, &r, 11), 12);
     receiver_ack(&r, &o, 12);
     (void)sender_pump(&s);
-    assert_true(backup_is_empty(st));
-    assert_int_equal(st->backup_events, 0);
+    assert_true(uplink_spool_is_empty(st));
+    assert_int_equal(st->spool_events, 0);
     sender_put(&s, 1, 1); /* and from now on through memory */
     assert_true(st->memory > 0);
     assert_int_equal(expect_block(&s, &r, 13), 13);
@@ -453,7 +313,7 @@ static void test_spill_flight(void **state)
     assert_int_equal(setenv("GRIDLINE_QUEUE", "64KiB", 1), 0);
     sender_open(&s, &r, 1, true);
     assert_int_equal(unsetenv("GRIDLINE_QUEUE"), 0);
-    struct stream *st = (struct stream *)s.dest;
+    struct uplink *st = uplink_of(s.dest);
     struct frame_origin o = origin_of(&s);
     meet(&s, &r, 0, 25000);
     for (int i = 0; i < 6; i++) {
@@ -464,7 +324,7 @@ static void test_spill_flight(void **state)
     assert_int_equal(expect_block(&s, &r, 1), 1);
     sender_put(&s, 1, 10000);
     assert_int_equal(st->memory, 0);
-    assert_int_equal(st->backup_events, 7);
+    assert_int_equal(st->spool_events, 7);
     assert_int_equal(expect_block(&s, &r, 2), 2);
     assert_int_equal(receiver_frame(&r), 0);
     for (uint64_t seq = 1; seq <= 7; seq++) {
@@ -475,7 +335,7 @@ static void test_spill_flight(void **state)
     (void)sender_pump(&s);
     assert_int_equal(receiver_frame(&r), 0);
     assert_int_equal(sender_counts(&s).passed, 7);
-    assert_true(backup_is_empty(st));
+    assert_true(uplink_spool_is_empty(st));
     sender_close(&s);
     receiver_end(&r);
 }
@@ -512,12 +372,12 @@ static void test_earlier_run(void **state)
     struct frame_origin second = origin_of(&s);
     receiver_ack(&r, &second, 1); /* of another producer: nothing of the first is done */
     (void)sender_pump(&s);
-    assert_int_equal(((struct stream *)s.dest)->backup_done, 0);
+    assert_int_equal(uplink_of(s.dest)->spool_done, 0);
     receiver_ack(&r, &first, 7);
     (void)sender_pump(&s);
     assert_int_equal(sender_counts(&s).passed, 1);
     assert_int_equal(sender_counts(&s).given, 1);
-    assert_true(backup_is_empty((struct stream *)s.dest));
+    assert_true(uplink_spool_is_empty(uplink_of(s.dest)));
     sender_close(&s);
 
     sender_open(&s, &r, 3, true); /* nothing is left for a third */
@@ -548,7 +408,7 @@ static void test_hung(void **state)
 
     meet(&s, &r, 0, 1 << 20);
     sender_pass(&s, 20000); /* nothing owed: it may be silent */
-    assert_int_equal(((struct stream *)s.dest)->state, LINK_READY);
+    assert_int_equal(uplink_of(s.dest)->state, LINK_READY);
     sender_put(&s, 1, 1);
     assert_int_equal(expect_block(&s, &r, 1), 1);
     sender_pass(&s, 2100);
@@ -560,7 +420,7 @@ static void test_hung(void **state)
     frame_put_pong(&out, &(struct frame_pong){ping.token, ping.t0_ns, 0, 0});
     receiver_send(&r, &out);
     sender_pass(&s, 4900); /* alive, if slow */
-    assert_int_equal(((struct stream *)s.dest)->state, LINK_READY);
+    assert_int_equal(uplink_of(s.dest)->state, LINK_READY);
     sender_pass(&s, 200);
     assert_true(receiver_is_left(&r));
     receiver_hang_up(&r);
@@ -622,7 +482,7 @@ static void test_garbage(void **state)
             strbuf_add_str(&out, "HTTP/1.1 400 Bad Request\r\n\r\n");
             break;
         case 1: /* a head that promises too much */
-            strbuf_add_u32(&out, STREAM_INPUT_MAX);
+            strbuf_add_u32(&out, UPLINK_INPUT_MAX);
             strbuf_add_u64(&out, FRAME_ACK);
             strbuf_add_u32(&out, 0);
             break;
@@ -641,7 +501,7 @@ static void test_garbage(void **state)
         }
         receiver_send(&r, &out);
         (void)sender_pump(&s);
-        assert_int_equal(((struct stream *)s.dest)->state, LINK_DOWN);
+        assert_int_equal(uplink_of(s.dest)->state, LINK_DOWN);
         assert_int_equal(sender_counts(&s).queued, 1);
         receiver_hang_up(&r);
     }
@@ -651,7 +511,7 @@ static void test_garbage(void **state)
     frame_put(&out, 200, 0, SLICE_LIT("later"));
     receiver_send(&r, &out);
     (void)sender_pump(&s);
-    assert_int_equal(((struct stream *)s.dest)->state, LINK_READY);
+    assert_int_equal(uplink_of(s.dest)->state, LINK_READY);
     sender_close(&s);
     receiver_end(&r);
 }
@@ -759,7 +619,7 @@ static void test_random_faults(void **state)
                     break;
             if (is_met && test_random(&seed) % 16 == 0)
                 receiver_refuse(&r, &o, held + 1, 1, 100);
-            if (is_met && (test_random(&seed) % 16 == 0 || ((struct stream *)s.dest)->state != LINK_READY)) {
+            if (is_met && (test_random(&seed) % 16 == 0 || uplink_of(s.dest)->state != LINK_READY)) {
                 receiver_hang_up(&r);
                 is_met = false;
             }
@@ -871,7 +731,7 @@ static void test_no_memory(void **state)
         mem_fail_after(0);
         for (int i = 0; i < 1000 && sender_counts(&s).queued; i++, s.now += STEP_MS * ms) {
             (void)sender_pump(&s);
-            if (((struct stream *)s.dest)->state != LINK_READY) {
+            if (uplink_of(s.dest)->state != LINK_READY) {
                 receiver_hang_up(&r);
                 meet(&s, &r, 0, 1 << 20);
             }
@@ -894,7 +754,7 @@ static void test_urls(void **state)
                                       "[::1]x", "[]", "no.such.host.invalid"};
     for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
         assert_int_equal(dest_tcp.open(slice_str(good[i]), SLICE_LIT(""), &env, &d), 0);
-        assert_true(((struct stream *)d)->n_addresses > 0);
+        assert_true(uplink_of(d)->n_peers > 0);
         d->ops->close(d);
     }
     d = NULL;

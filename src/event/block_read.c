@@ -10,6 +10,7 @@
 #include "base/text.h"
 #include "event/block_layout.h"
 #include "event/pack.h"
+#include "event/schema_bytes.h"
 
 #include <errno.h>
 
@@ -116,38 +117,13 @@ static void *work_alloc(struct reading *r, size_t n, size_t size)
     return p;
 }
 
-static struct slice read_short_text(struct cursor *c)
-{
-    return cursor_bytes(c, cursor_varint(c));
-}
-
 static int read_schema(struct reading *r, const struct schema **out)
 {
-    struct field fields[EVENT_FIELDS_MAX];
-    uint64_t hash = cursor_u64(&r->c);
-    struct slice name = read_short_text(&r->c);
-    uint64_t n = cursor_varint(&r->c);
-    if (n > EVENT_FIELDS_MAX)
-        return refuse(r, "a schema with too many fields");
-    for (size_t i = 0; i < n; i++) {
-        fields[i].type = cursor_u8(&r->c);
-        uint8_t tags = cursor_u8(&r->c);
-        fields[i].role = tags >> 4;
-        fields[i].kind = tags & 15;
-        fields[i].name = read_short_text(&r->c);
-        fields[i].unit = read_short_text(&r->c);
-        fields[i].help = read_short_text(&r->c);
-    }
     struct schema *s;
-    if (r->c.bad)
-        return refuse(r, "a schema is cut short");
-    int rc = schema_create(name, fields, n, &s);
+    const char *what = "";
+    int rc = schema_read(&r->c, &s, &what);
     if (rc < 0)
-        return rc == -ENOMEM ? rc : refuse(r, "a schema that the model does not allow");
-    if (s->hash != hash) {
-        schema_unref(s);
-        return refuse(r, "a schema does not have the hash it claims");
-    }
+        return rc == E_PROTO ? refuse(r, what) : rc;
     return registry_intern(batch_builder_registry(r->out), s, out);
 }
 

@@ -13,6 +13,7 @@
 #include "event/block_layout.h"
 #include "event/dict.h"
 #include "event/pack.h"
+#include "event/schema_bytes.h"
 
 #include <errno.h>
 
@@ -469,27 +470,6 @@ size_t block_writer_size(const struct block_writer *w)
     return BLOCK_HEAD + w->size;
 }
 
-static void write_short_text(struct strbuf *out, struct slice s)
-{
-    strbuf_add_varint(out, s.n);
-    strbuf_add_slice(out, s);
-}
-
-static void write_schema(struct strbuf *out, const struct schema *s)
-{
-    strbuf_add_u64(out, s->hash);
-    write_short_text(out, s->name);
-    strbuf_add_varint(out, s->n_fields);
-    for (uint32_t i = 0; i < s->n_fields; i++) {
-        const struct field *f = &s->fields[i];
-        strbuf_add_char(out, (char)f->type);
-        strbuf_add_char(out, (char)(f->role << 4 | f->kind));
-        write_short_text(out, f->name);
-        write_short_text(out, f->unit);
-        write_short_text(out, f->help);
-    }
-}
-
 static void write_bits(struct strbuf *out, const uint8_t *bytes, const uint64_t *words, size_t n)
 {
     for (size_t i = 0; i < n; i += 8) {
@@ -591,7 +571,7 @@ static void write_column(struct strbuf *out, const struct column *c, uint8_t typ
 static void write_body(const struct block_writer *w, struct strbuf *out)
 {
     for (size_t i = 0; i < w->n_used; i++)
-        write_schema(out, w->used[i]->schema);
+        schema_write(out, w->used[i]->schema);
     write_dict(out, &w->strings);
     for (int i = 0; i < HEADS; i++) {
         if (w->heads.varies[i])

@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "event/schema_bytes.h"
+
+#include "base/err.h"
+
+#include <errno.h>
+
+static void write_short_text(struct strbuf *out, struct slice s)
+{
+    strbuf_add_varint(out, s.n);
+    strbuf_add_slice(out, s);
+}
+
+void schema_write(struct strbuf *out, const struct schema *s)
+{
+    strbuf_add_u64(out, s->hash);
+    write_short_text(out, s->name);
+    strbuf_add_varint(out, s->n_fields);
+    for (uint32_t i = 0; i < s->n_fields; i++) {
+        const struct field *f = &s->fields[i];
+        strbuf_add_char(out, (char)f->type);
+        strbuf_add_char(out, (char)(f->role << 4 | f->kind));
+        write_short_text(out, f->name);
+        write_short_text(out, f->unit);
+        write_short_text(out, f->help);
+    }
+}
+
+static struct slice read_short_text(struct cursor *c)
+{
+    return cursor_bytes(c, cursor_varint(c));
+}
+
+static int refuse(const char **what, const char *text)
+{
+    *what = text;
+    return E_PROTO;
+}
+
+int schema_read(struct cursor *c, struct schema **out, const char **what)
+{
+    struct field fields[EVENT_FIELDS_MAX];
+    uint64_t hash = cursor_u64(c);
+    struct slice name = read_short_text(c);
+    uint64_t n = cursor_varint(c);
+    if (n > EVENT_FIELDS_MAX)
+        return refuse(what, "a schema with too many fields");
+    for (size_t i = 0; i < n; i++) {
+        fields[i].type = cursor_u8(c);
+        uint8_t tags = cursor_u8(c);
+        fields[i].role = tags >> 4;
+        fields[i].kind = tags & 15;
+        fields[i].name = read_short_text(c);
+        fields[i].unit = read_short_text(c);
+        fields[i].help = read_short_text(c);
+    }
+    struct schema *s;
+    if (c->bad)
+        return refuse(what, "a schema is cut short");
+    int rc = schema_create(name, fields, n, &s);
+    if (rc < 0)
+        return rc == -ENOMEM ? rc : refuse(what, "a schema that the model does not allow");
+    if (s->hash != hash) {
+        schema_unref(s);
+        return refuse(what, "a schema does not have the hash it claims");
+    }
+    *out = s;
+    return 0;
+}

@@ -1,0 +1,525 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A packet is read in one pass that moves the baselines as it goes, for a later row of the same stream is a difference to
+ * the earlier one. What each was before is in a log; an error plays the log back, so a packet counts whole or not at all.
+ * Rejected: reading twice (the second row of a stream can't be checked without the values of the first), and working on
+ * copies of the streams (a row of one change would copy all of its fields).
+ *
+ * Everything a peer says is checked here or in the builder. Bounds: streams, schemas and baselines by
+ * SAMPLES_MEMORY_MAX, counted before allocating; the log by the packet's bytes (each change takes at least one); the
+ * batch by SAMPLES_UNFOLD_MAX. */
+#include "event/samples.h"
+
+#include "base/cursor.h"
+#include "base/mem.h"
+#include "base/text.h"
+#include "event/block_layout.h"
+#include "event/samples_layout.h"
+#include "event/schema_bytes.h"
+
+#include <assert.h>
+#include <errno.h>
+
+enum { LOG_KEPT = 1024 }; /* entries that stay allocated between packets */
+
+/* A baseline before this packet moved it. */
+struct change {
+    struct samples_stream *stream;
+    uint32_t field;
+    struct samples_base old;
+};
+
+struct samples_reader {
+    struct registry *registry;
+    const struct schema **schemas; /* one reference each; number - 1 is the index */
+    size_t n_schemas, cap_schemas;
+    struct samples_stream **streams; /* the same */
+    size_t n_streams, cap_streams;
+    size_t memory; /* as samples_stream_cost and samples_schema_cost count */
+    struct change *log;
+    size_t n_log, cap_log;
+    struct batch_clock clock; /* ROLL: of the packet before */
+    uint8_t number;           /* of the next packet with ROLL */
+    /* The row at hand; dear to set up on the stack for each. */
+    struct value row[EVENT_FIELDS_MAX];
+    uint16_t changed[EVENT_FIELDS_MAX];
+};
+
+static const struct batch_clock no_clock = {.bound_ns = CLOCK_BOUND_UNKNOWN};
+
+struct samples_reader *samples_reader_create(struct registry *registry)
+{
+    struct samples_reader *r = mem_try_alloc(sizeof *r);
+    if (!r)
+        return NULL;
+    r->registry = registry;
+    r->clock = no_clock;
+    return r;
+}
+
+void samples_reader_destroy(struct samples_reader *r)
+{
+    if (!r)
+        return;
+    for (size_t i = 0; i < r->n_streams; i++)
+        samples_stream_destroy(r->streams[i]);
+    for (size_t i = 0; i < r->n_schemas; i++)
+        schema_unref(r->schemas[i]);
+    mem_free(r->streams);
+    mem_free(r->schemas);
+    mem_free(r->log);
+    mem_free(r);
+}
+
+static int refuse(struct diag *why, const char *what)
+{
+    return diag_set(why, E_PROTO, 0, "samples: %s", what);
+}
+
+static int too_much(struct diag *why)
+{
+    return diag_set(why, E_LIMIT, 0, "samples: schemas and streams of more than %d bytes", SAMPLES_MEMORY_MAX);
+}
+
+/* The array with room for one item more; NULL: no memory, and it stays as it is. */
+static void *reserve(void *array, size_t n, size_t *cap, size_t item)
+{
+    if (n < *cap)
+        return array;
+    size_t more = *cap ? *cap * 2 : 16;
+    void *p = mem_try_resize(array, more * item);
+    if (p)
+        *cap = more;
+    return p;
+}
+
+/* A number that is announced: known, or the next. */
+static int check_number(uint32_t number, size_t n, size_t max, const char *what, struct diag *why)
+{
+    if (number > max)
+        return diag_set(why, E_LIMIT, 0, "samples: %s %u; there may be %zu", what, (unsigned)number, max);
+    if (number == 0 || number > n + 1)
+        return diag_set(why, E_PROTO, 0, "samples: %s %u is announced, and %zu before it", what, (unsigned)number, n);
+    return 0;
+}
+
+/* A number keeps its schema as long as the reader lives: streams hold it, and memory is counted once. */
+static int keep_schema(struct samples_reader *r, uint32_t number, const struct schema *s, struct diag *why)
+{
+    if (number <= r->n_schemas)
+        return schema_same(r->schemas[number - 1], s) ? 0 : refuse(why, "a schema's number with another meaning");
+    if (r->memory + samples_schema_cost(s) > SAMPLES_MEMORY_MAX)
+        return too_much(why);
+    const struct schema **schemas = reserve(r->schemas, r->n_schemas, &r->cap_schemas, sizeof *schemas);
+    if (!schemas)
+        return -ENOMEM;
+    r->schemas = schemas;
+    r->schemas[r->n_schemas++] = schema_ref(s);
+    r->memory += samples_schema_cost(s);
+    return 0;
+}
+
+int samples_reader_schema(struct samples_reader *r, struct slice payload, struct diag *why)
+{
+    struct cursor c = cursor_of(payload);
+    uint32_t number = cursor_u32(&c);
+    if (c.bad)
+        return refuse(why, "SCHEMA is cut short");
+    int rc = check_number(number, r->n_schemas, SAMPLES_SCHEMAS_MAX, "schema", why);
+    if (rc < 0)
+        return rc;
+    struct schema *s;
+    const char *what = "";
+    rc = schema_read(&c, &s, &what);
+    if (rc < 0)
+        return rc == E_PROTO ? refuse(why, what) : rc;
+    const struct schema *known;
+    rc = registry_intern(r->registry, s, &known);
+    return rc < 0 ? rc : keep_schema(r, number, known, why);
+}
+
+static int read_int(struct cursor *c, uint64_t code, const struct field *f, struct samples_base *b, struct diag *why)
+{
+    uint64_t diff = code - CODE_DIFF;
+    if (code == CODE_RAW)
+        b->bits = cursor_u64(c);
+    else
+        b->bits += f->kind == KIND_COUNTER ? diff : (uint64_t)unzigzag(diff);
+    return f->type == VALUE_BOOL && b->bits > 1 ? refuse(why, "a bool that is neither true nor false") : 0;
+}
+
+static int read_float(struct cursor *c, uint64_t code, struct samples_base *b, struct diag *why)
+{
+    double f;
+    if (code == CODE_RAW) {
+        uint64_t bits = cursor_u64(c);
+        memcpy(&f, &bits, sizeof f);
+    } else {
+        if (code == CODE_DECIMAL) {
+            b->k = cursor_u8(c);
+            b->m = unzigzag(cursor_varint(c));
+        } else {
+            b->m = (int64_t)((uint64_t)b->m + (uint64_t)unzigzag(code - CODE_STEP));
+        }
+        if (b->k > BLOCK_DECIMAL_MAX)
+            return refuse(why, "a decimal out of range");
+        f = (double)b->m / block_powers[b->k];
+    }
+    b->bits = value_float(f).u;
+    return 0;
+}
+
+/* The text stays in the payload: *b borrows it. */
+static int read_text(struct cursor *c, uint64_t length, uint8_t type, struct samples_base *b, struct diag *why)
+{
+    struct slice s = cursor_bytes(c, length);
+    if (c->bad)
+        return 0; /* the caller looks */
+    if (s.n > EVENT_TEXT_MAX)
+        return diag_set(why, E_LIMIT, 0, "samples: a text of %zu bytes", s.n);
+    if (type == VALUE_TEXT && !text_is_utf8(s))
+        return refuse(why, "a text that is not UTF-8");
+    b->text = (char *)(uintptr_t)s.p;
+    b->n = (uint32_t)s.n;
+    return 0;
+}
+
+/* Reads a value's code: *b is its baseline and becomes the value; text in it then borrows from the payload. */
+static int read_value(struct cursor *c, const struct field *f, struct samples_base *b, struct diag *why)
+{
+    uint64_t code = cursor_varint(c);
+    int rc = 0;
+    b->type = f->type;
+    if (value_is_text(f->type)) {
+        b->text = NULL;
+        b->n = 0;
+    }
+    if (code == CODE_MISSING)
+        b->type = VALUE_NONE;
+    else if (value_is_text(f->type))
+        rc = read_text(c, code - 1, f->type, b, why);
+    else if (f->type == VALUE_FLOAT)
+        rc = read_float(c, code, b, why);
+    else
+        rc = read_int(c, code, f, b, why);
+    return c->bad ? refuse(why, "a value is cut short") : rc;
+}
+
+/* Makes borrowed text owned, so that the baseline can keep it. */
+static int own_text(struct samples_base *b)
+{
+    char *copy = b->n ? mem_try_alloc(b->n) : NULL;
+    if (b->n && !copy)
+        return -ENOMEM;
+    if (copy)
+        memcpy(copy, b->text, b->n);
+    b->text = copy;
+    b->cap = b->n;
+    return 0;
+}
+
+/* The values of an announced stream, into its empty baseline. memory is what is held without its text. */
+static int read_baseline(struct cursor *c, struct samples_stream *s, size_t memory, struct diag *why)
+{
+    for (uint32_t i = 0; i < s->schema->n_fields; i++) {
+        const struct field *f = &s->schema->fields[i];
+        struct samples_base b = s->base[i];
+        int rc = read_value(c, f, &b, why);
+        if (rc < 0)
+            return rc;
+        if (value_is_text(f->type)) {
+            if (memory + s->text + b.n > SAMPLES_MEMORY_MAX)
+                return too_much(why);
+            if (own_text(&b) < 0)
+                return -ENOMEM;
+            s->text += b.n;
+        }
+        s->base[i] = b;
+    }
+    return 0;
+}
+
+/* Puts a stream in its place, which may be that of another. Takes it, also on failure. */
+static int keep_stream(struct samples_reader *r, uint32_t number, struct samples_stream *s)
+{
+    struct samples_stream *old = number <= r->n_streams ? r->streams[number - 1] : NULL;
+    struct samples_stream **streams = reserve(r->streams, r->n_streams, &r->cap_streams, sizeof s);
+    if (!streams) {
+        samples_stream_destroy(s);
+        return -ENOMEM;
+    }
+    r->streams = streams;
+    r->streams[number - 1] = s;
+    r->n_streams += !old;
+    r->memory += samples_stream_cost(s) - (old ? samples_stream_cost(old) : 0);
+    samples_stream_destroy(old);
+    return 0;
+}
+
+int samples_reader_stream(struct samples_reader *r, struct slice payload, struct diag *why)
+{
+    struct cursor c = cursor_of(payload);
+    uint32_t number = cursor_u32(&c), schema = cursor_u32(&c), baseline = cursor_u32(&c);
+    struct slice prog = cursor_bytes(&c, cursor_varint(&c));
+    if (c.bad || !samples_is_prog(prog))
+        return refuse(why, c.bad ? "STREAM is cut short" : "a prog that the model does not allow");
+    int rc = check_number(number, r->n_streams, SAMPLES_STREAMS_MAX, "stream", why);
+    if (rc < 0)
+        return rc;
+    if (schema == 0 || schema > r->n_schemas)
+        return refuse(why, "a stream of a schema that was not announced");
+    struct samples_stream *s = samples_stream_create(r->schemas[schema - 1], prog);
+    if (!s)
+        return -ENOMEM;
+    s->baseline = baseline;
+    size_t memory = r->memory + samples_stream_cost(s);
+    rc = memory > SAMPLES_MEMORY_MAX ? too_much(why) : read_baseline(&c, s, memory, why);
+    if (rc < 0) {
+        samples_stream_destroy(s);
+        return rc;
+    }
+    return keep_stream(r, number, s);
+}
+
+/* A packet while it is being read. */
+struct reading {
+    struct samples_reader *r;
+    struct cursor c;
+    struct batch_builder *out;
+    struct slice host;
+    struct diag *why;
+    uint8_t flags;
+    uint64_t first_seq, n_rows;
+    int64_t time_ns;       /* of the last row */
+    int64_t stream;        /* its number */
+    struct batch_clock clock;
+    size_t unfolded;
+};
+
+static int read_clock(struct reading *p)
+{
+    p->clock = p->flags & PACKET_ROLL ? p->r->clock : no_clock;
+    if (!(p->flags & PACKET_CLOCK))
+        return 0;
+    p->clock.offset_ns = unzigzag(cursor_varint(&p->c));
+    p->clock.bound_ns = cursor_varint(&p->c) - 1;
+    uint64_t generation = cursor_varint(&p->c);
+    p->clock.generation = (uint32_t)generation;
+    return generation > UINT32_MAX ? refuse(p->why, "a clock generation out of range") : 0;
+}
+
+/* With ROLL a packet makes sense only behind the one that was sent before it. */
+static int check_flags(const struct reading *p)
+{
+    unsigned number = p->flags >> PACKET_NUMBER_SHIFT, expected = p->flags & PACKET_ROLL ? p->r->number : 0;
+    if (p->flags & 15 & ~PACKET_KNOWN)
+        return refuse(p->why, "a flag that is not known");
+    return number == expected ? 0 : refuse(p->why, "a packet is missing before this one");
+}
+
+static int read_head(struct reading *p)
+{
+    p->flags = cursor_u8(&p->c);
+    p->first_seq = cursor_varint(&p->c);
+    p->time_ns = (int64_t)cursor_u64(&p->c);
+    int rc = check_flags(p);
+    if (rc == 0)
+        rc = read_clock(p);
+    if (rc < 0)
+        return rc;
+    p->n_rows = cursor_varint(&p->c);
+    if (p->c.bad)
+        return refuse(p->why, "the head is cut short");
+    if (p->n_rows > SAMPLES_ROWS_MAX)
+        return diag_set(p->why, E_LIMIT, 0, "samples: more than %d rows", SAMPLES_ROWS_MAX);
+    if (p->n_rows == 0 || p->first_seq == 0 || p->first_seq > UINT64_MAX - (p->n_rows - 1))
+        return refuse(p->why, "no rows, or a sequence number out of range");
+    return 0;
+}
+
+/* Reads which of n fields changed; returns how many and their numbers, in order. E_PROTO: not as a writer marks them. */
+static int read_marks(struct cursor *c, uint32_t n, uint16_t *changed)
+{
+    unsigned char top[EVENT_FIELDS_MAX / 64] = {1};
+    uint32_t n_groups = (n + 7) / 8;
+    int count = 0;
+    for (uint32_t i = 0; n_groups > 1 && i * 8 < n_groups; i++)
+        top[i] = cursor_u8(c);
+    for (uint32_t g = 0; g < 8 * sizeof top; g++) {
+        if (!(top[g / 8] >> g % 8 & 1))
+            continue;
+        uint8_t bits = g < n_groups ? cursor_u8(c) : 0;
+        if (bits == 0 || (g == n_groups - 1 && n % 8 && bits >> n % 8))
+            return E_PROTO;
+        for (uint32_t i = 0; i < 8; i++)
+            if (bits >> i & 1)
+                changed[count++] = (uint16_t)(g * 8 + i);
+    }
+    return count ? count : E_PROTO;
+}
+
+/* The stream of the row, or NULL with *rc: E_PROTO, or 0 when the reader does not know what the row means. */
+static struct samples_stream *read_row_head(struct reading *p, bool *is_changed, int *rc)
+{
+    uint64_t head = cursor_varint(&p->c);
+    int64_t step = unzigzag(head >> ROW_SHIFT);
+    uint8_t baseline = p->flags & PACKET_ROLL ? 0 : cursor_u8(&p->c);
+    if (head & ROW_TIME)
+        p->time_ns = (int64_t)((uint64_t)p->time_ns + (uint64_t)unzigzag(cursor_varint(&p->c)));
+    p->stream += step > -INT32_MAX && step < INT32_MAX ? step : INT32_MAX;
+    if (p->c.bad || p->stream < 1 || p->stream > SAMPLES_STREAMS_MAX) {
+        *rc = refuse(p->why, p->c.bad ? "a row is cut short" : "a stream's number out of range");
+        return NULL;
+    }
+    *is_changed = head & ROW_CHANGED;
+    *rc = 0;
+    struct samples_stream *s =
+        (uint64_t)p->stream <= p->r->n_streams ? p->r->streams[p->stream - 1] : NULL;
+    if (p->flags & PACKET_ROLL) {
+        if (!s)
+            *rc = refuse(p->why, "a stream that was not announced");
+        return s;
+    }
+    return s && !s->is_rolled && (s->baseline & 0xff) == baseline ? s : NULL;
+}
+
+/* A changed value becomes the baseline; what was there goes to the log. */
+static int roll(struct reading *p, struct samples_stream *s, uint32_t field, struct samples_base *b)
+{
+    struct samples_reader *r = p->r;
+    struct samples_base *at = &s->base[field];
+    bool is_text = value_is_text(s->schema->fields[field].type);
+    if (is_text && r->memory - at->n + b->n > SAMPLES_MEMORY_MAX)
+        return too_much(p->why);
+    struct change *log = reserve(r->log, r->n_log, &r->cap_log, sizeof *log);
+    r->log = log ? log : r->log;
+    if (!log || (is_text && own_text(b) < 0))
+        return -ENOMEM;
+    if (is_text) {
+        r->memory += (size_t)b->n - at->n;
+        s->text += (size_t)b->n - at->n;
+    }
+    r->log[r->n_log++] = (struct change){s, field, *at};
+    *at = *b;
+    return 0;
+}
+
+/* The changed values of the row; *text is what the row then has of it. */
+static int read_changes(struct reading *p, struct samples_stream *s, size_t *text)
+{
+    const uint16_t *changed = p->r->changed;
+    int n = read_marks(&p->c, s->n_values, p->r->changed);
+    if (n < 0)
+        return refuse(p->why, p->c.bad ? "a row is cut short" : "the marks of a row are wrong");
+    for (int c = 0; c < n; c++) {
+        uint32_t i = s->value_at[changed[c]];
+        struct samples_base b = s->base[i];
+        size_t before = value_is_text(s->schema->fields[i].type) ? b.n : 0;
+        int rc = read_value(&p->c, &s->schema->fields[i], &b, p->why);
+        if (rc < 0)
+            return rc;
+        *text += (value_is_text(b.type) ? b.n : 0) - before;
+        rc = p->flags & PACKET_ROLL ? roll(p, s, i, &b) : 0;
+        if (rc < 0)
+            return rc;
+        p->r->row[i] = samples_base_value(&b);
+    }
+    return 0;
+}
+
+/* 1: the row is in the batch. 0: it can't be read, as its stream or baseline is not known. */
+static int read_row(struct reading *p)
+{
+    struct value *row = p->r->row;
+    bool is_changed;
+    int rc;
+    struct samples_stream *s = read_row_head(p, &is_changed, &rc);
+    if (!s)
+        return rc;
+    for (uint32_t i = 0; i < s->schema->n_fields; i++)
+        row[i] = samples_base_value(&s->base[i]);
+    size_t text = s->text;
+    rc = is_changed ? read_changes(p, s, &text) : 0;
+    if (rc < 0)
+        return rc;
+    p->unfolded += samples_row_cost(s, text);
+    if (p->unfolded > SAMPLES_UNFOLD_MAX)
+        return diag_set(p->why, E_LIMIT, 0, "samples: rows of more than %d bytes in all", SAMPLES_UNFOLD_MAX);
+    if (samples_sets_one_twice(s->schema, row))
+        return refuse(p->why, "a row with one field twice");
+    const struct event_head head = {
+        .time_ns = p->time_ns, .host = p->host, .prog = s->prog, .level = LEVEL_INFO};
+    rc = batch_builder_add_known(p->out, &head, s->schema, row, p->why);
+    return rc < 0 ? rc : 1;
+}
+
+static bool log_has_text(const struct change *c)
+{
+    return value_is_text(c->stream->schema->fields[c->field].type);
+}
+
+/* Baselines as they were before the packet. */
+static void take_back(struct samples_reader *r)
+{
+    while (r->n_log) {
+        const struct change *c = &r->log[--r->n_log];
+        struct samples_base *at = &c->stream->base[c->field];
+        if (log_has_text(c)) {
+            r->memory += (size_t)c->old.n - at->n;
+            c->stream->text += (size_t)c->old.n - at->n;
+            mem_free(at->text);
+        }
+        *at = c->old;
+    }
+}
+
+static void settle(struct samples_reader *r)
+{
+    for (size_t i = 0; i < r->n_log; i++) {
+        r->log[i].stream->is_rolled = true;
+        if (log_has_text(&r->log[i]))
+            mem_free(r->log[i].old.text);
+    }
+    r->n_log = 0;
+}
+
+static void shrink_log(struct samples_reader *r)
+{
+    if (r->cap_log <= LOG_KEPT)
+        return;
+    mem_free(r->log);
+    r->log = NULL;
+    r->cap_log = 0;
+}
+
+int samples_reader_packet(struct samples_reader *r, struct slice payload, struct slice host, struct batch_builder *out,
+                          struct batch_origin *origin, uint32_t *unknown, struct diag *why)
+{
+    assert(!batch_builder_borrows(out) && batch_builder_count(out) == 0);
+    struct reading p = {.r = r, .c = cursor_of(payload), .out = out, .host = host, .why = why};
+    if (payload.n > SAMPLES_BYTES_MAX)
+        return diag_set(why, E_LIMIT, 0, "samples: a packet of %zu bytes", payload.n);
+    int rc = read_head(&p);
+    if (rc < 0)
+        return rc;
+    uint64_t done = 0;
+    while (done < p.n_rows && (rc = read_row(&p)) > 0)
+        done++;
+    if (rc < 0) {
+        take_back(r);
+        shrink_log(r);
+        batch_unref(batch_builder_finish(out, NULL)); /* empties it */
+        return rc;
+    }
+    settle(r);
+    shrink_log(r);
+    if (p.flags & PACKET_ROLL) {
+        r->clock = p.clock;
+        r->number = (r->number + 1) & 15;
+    }
+    origin->first_seq = p.first_seq;
+    origin->clock = p.clock;
+    *unknown = (uint32_t)(p.n_rows - done);
+    if (done)
+        batch_builder_set_origin(out, origin);
+    return 0;
+}

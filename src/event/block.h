@@ -43,6 +43,8 @@ struct block_row {
 };
 int block_writer_add_row(struct block_writer *w, const struct block_row *row);
 size_t block_writer_count(const struct block_writer *w);
+/* Forgets what was added. */
+void block_writer_reset(struct block_writer *w);
 /* An upper bound of the bytes finish would write now. */
 size_t block_writer_size(const struct block_writer *w);
 /* Appends the block to out and empties the writer; nothing when it holds no event. -ENOMEM leaves both as they

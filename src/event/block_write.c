@@ -607,7 +607,7 @@ static void put_u32(char *p, uint32_t v)
         p[i] = (char)(v >> (8 * i));
 }
 
-static void start_over(struct block_writer *w)
+void block_writer_reset(struct block_writer *w)
 {
     for (size_t i = 0; i < w->n_used; i++) {
         for (uint32_t f = 0; f < w->used[i]->schema->n_fields; f++)
@@ -638,6 +638,6 @@ int block_writer_finish(struct block_writer *w, const struct batch_origin *origi
     char *head = out->p + at;
     put_u32(head + 4, (uint32_t)(out->n - at - BLOCK_HEAD));
     put_u32(head + 8, crc32c(0, slice_of(head, out->n - at)));
-    start_over(w);
+    block_writer_reset(w);
     return 0;
 }

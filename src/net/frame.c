@@ -367,6 +367,63 @@ int frame_next_activation(struct slice *list, struct frame_activation *out)
     return 1;
 }
 
+enum { ORIGIN_WANTS_OK = 1 };
+
+void frame_put_samples_origin(struct strbuf *out, const struct frame_samples_origin *o)
+{
+    put_head(out, FRAME_SAMPLES_ORIGIN, 0, ORIGIN_SIZE + 1);
+    put_origin(out, &o->origin);
+    put_u8(out, o->wants_ok ? ORIGIN_WANTS_OK : 0);
+}
+
+int frame_get_samples_origin(struct slice payload, struct frame_samples_origin *out)
+{
+    static const struct frame_origin none;
+    struct cursor c = cursor_of(payload);
+    struct frame_samples_origin o = {.origin = get_origin(&c)};
+    uint8_t flags = cursor_u8(&c);
+    if (c.bad || (flags & ~ORIGIN_WANTS_OK) || o.origin.epoch == 0 ||
+        memcmp(o.origin.producer, none.producer, sizeof none.producer) == 0)
+        return E_PROTO;
+    o.wants_ok = flags & ORIGIN_WANTS_OK;
+    *out = o;
+    return 0;
+}
+
+void frame_put_schema_ok(struct strbuf *out, uint32_t schema)
+{
+    put_head(out, FRAME_SCHEMA_OK, 0, 4);
+    strbuf_add_u32(out, schema);
+}
+
+int frame_get_schema_ok(struct slice payload, uint32_t *schema)
+{
+    struct cursor c = cursor_of(payload);
+    uint32_t id = cursor_u32(&c);
+    if (c.bad)
+        return E_PROTO;
+    *schema = id;
+    return 0;
+}
+
+void frame_put_stream_ok(struct strbuf *out, const struct frame_stream_ok *ok)
+{
+    put_head(out, FRAME_STREAM_OK, 0, 2 * 4);
+    strbuf_add_u32(out, ok->stream);
+    strbuf_add_u32(out, ok->baseline);
+}
+
+int frame_get_stream_ok(struct slice payload, struct frame_stream_ok *out)
+{
+    struct cursor c = cursor_of(payload);
+    struct frame_stream_ok ok = {.stream = cursor_u32(&c)};
+    ok.baseline = cursor_u32(&c);
+    if (c.bad)
+        return E_PROTO;
+    *out = ok;
+    return 0;
+}
+
 void frame_put_bye(struct strbuf *out, uint16_t reason, struct slice text)
 {
     put_head(out, FRAME_BYE, 0, 2 + text_size(text));

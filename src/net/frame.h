@@ -10,7 +10,7 @@
  * known part are ignored. Slices in the results are borrowed from the payload. frame_put_* append one whole
  * frame; when memory runs out the buffer says so (strbuf_failed) and holds a part of it.
  *
- * Here are the frames that are spoken today; 9 to 12, 14 and 15 come with their users. */
+ * The payloads of SCHEMA, STREAM and SAMPLES are event/samples.h's; 14 and 15 come with their users. */
 #ifndef GRIDLINE_NET_FRAME_H
 #define GRIDLINE_NET_FRAME_H
 
@@ -41,8 +41,14 @@ enum frame_type {
     FRAME_COUNTS = 6,
     FRAME_PING = 7,
     FRAME_PONG = 8,
+    FRAME_SCHEMA = 9,
+    FRAME_SCHEMA_OK = 10,
+    FRAME_STREAM = 11,
+    FRAME_STREAM_OK = 12,
     FRAME_ACTIVATE = 13,
     FRAME_BYE = 16,
+    FRAME_SAMPLES = 17,
+    FRAME_SAMPLES_ORIGIN = 18,
     FRAME_OPTIONAL = 128
 };
 
@@ -118,10 +124,12 @@ struct frame_refuse {
     struct slice text;
 };
 
+enum frame_class { CLASS_EVENTS = 0, CLASS_SAMPLES = 1 };
+
 /* The ledger: taken = passed + queued + the sum of dropped; frame_get_counts refuses what does not add up. */
 struct frame_counts {
     struct frame_origin origin;
-    uint8_t class;
+    uint8_t class; /* enum frame_class */
     bool is_final; /* the epoch is over: nothing more will be taken */
     uint64_t taken, passed, queued;
     uint64_t dropped[FRAME_REASONS]; /* by reason */
@@ -135,6 +143,17 @@ struct frame_ping {
 struct frame_pong {
     uint64_t token;
     int64_t t0_ns, t1_ns, t2_ns;
+};
+
+/* Whose samples follow on this connection: a producer of their own, since they have their own sequence numbers.
+ * Everything announced before is forgotten. */
+struct frame_samples_origin {
+    struct frame_origin origin; /* neither all zero nor epoch 0 */
+    bool wants_ok;              /* SCHEMA_OK and STREAM_OK, please: for datagrams */
+};
+
+struct frame_stream_ok {
+    uint32_t stream, baseline;
 };
 
 struct frame_bye_reason {
@@ -156,6 +175,12 @@ void frame_put_ping(struct strbuf *out, const struct frame_ping *p);
 int frame_get_ping(struct slice payload, struct frame_ping *out);
 void frame_put_pong(struct strbuf *out, const struct frame_pong *p);
 int frame_get_pong(struct slice payload, struct frame_pong *out);
+void frame_put_samples_origin(struct strbuf *out, const struct frame_samples_origin *o);
+int frame_get_samples_origin(struct slice payload, struct frame_samples_origin *out);
+void frame_put_schema_ok(struct strbuf *out, uint32_t schema);
+int frame_get_schema_ok(struct slice payload, uint32_t *schema);
+void frame_put_stream_ok(struct strbuf *out, const struct frame_stream_ok *ok);
+int frame_get_stream_ok(struct slice payload, struct frame_stream_ok *out);
 void frame_put_bye(struct strbuf *out, uint16_t reason, struct slice text);
 int frame_get_bye(struct slice payload, struct frame_bye_reason *out);
 

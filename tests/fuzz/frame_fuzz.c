@@ -118,6 +118,35 @@ static void fuzz_activate(struct slice payload)
     check(r == 0 && list.n == 0); /* it was checked as a whole */
 }
 
+static void fuzz_samples_origin(struct slice payload)
+{
+    struct frame_samples_origin a, b;
+    if (frame_get_samples_origin(payload, &a) < 0)
+        return;
+    check(a.origin.epoch != 0);
+    frame_put_samples_origin(&out, &a);
+    check(frame_get_samples_origin(again(FRAME_SAMPLES_ORIGIN), &b) == 0);
+    check(same_origin(&a.origin, &b.origin) && a.wants_ok == b.wants_ok);
+}
+
+static void fuzz_schema_ok(struct slice payload)
+{
+    uint32_t a, b;
+    if (frame_get_schema_ok(payload, &a) < 0)
+        return;
+    frame_put_schema_ok(&out, a);
+    check(frame_get_schema_ok(again(FRAME_SCHEMA_OK), &b) == 0 && a == b);
+}
+
+static void fuzz_stream_ok(struct slice payload)
+{
+    struct frame_stream_ok a, b;
+    if (frame_get_stream_ok(payload, &a) < 0)
+        return;
+    frame_put_stream_ok(&out, &a);
+    check(frame_get_stream_ok(again(FRAME_STREAM_OK), &b) == 0 && a.stream == b.stream && a.baseline == b.baseline);
+}
+
 static void fuzz_bye(struct slice payload)
 {
     struct frame_bye_reason a, b;
@@ -133,6 +162,9 @@ static void fuzz_payload(uint8_t type, struct slice payload)
         [FRAME_HELLO] = fuzz_hello,   [FRAME_WELCOME] = fuzz_welcome, [FRAME_ACK] = fuzz_ack,
         [FRAME_REFUSE] = fuzz_refuse, [FRAME_COUNTS] = fuzz_counts,   [FRAME_PING] = fuzz_ping,
         [FRAME_PONG] = fuzz_pong,     [FRAME_BYE] = fuzz_bye,         [FRAME_ACTIVATE] = fuzz_activate,
+        [FRAME_SCHEMA_OK] = fuzz_schema_ok,
+        [FRAME_STREAM_OK] = fuzz_stream_ok,
+        [FRAME_SAMPLES_ORIGIN] = fuzz_samples_origin,
     };
     strbuf_reset(&out);
     if (type < sizeof by_type / sizeof *by_type && by_type[type])

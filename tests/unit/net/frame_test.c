@@ -56,6 +56,32 @@ static void test_round_trips(void **state)
     assert_true(w.t0_ns == INT64_MIN && w.t1_ns == -1 && w.t2_ns == INT64_MAX);
 
     strbuf_reset(&out);
+    frame_put_samples_origin(&out, &(struct frame_samples_origin){o, true});
+    struct frame_samples_origin so;
+    assert_int_equal(only_frame(&out).type, FRAME_SAMPLES_ORIGIN);
+    assert_int_equal(frame_get_samples_origin(only_frame(&out).payload, &so), 0);
+    assert_memory_equal(&so.origin, &o, sizeof o);
+    assert_true(so.wants_ok);
+    out.p[out.n - 1] = 2; /* a flag that is not known */
+    assert_int_equal(frame_get_samples_origin(only_frame(&out).payload, &so), E_PROTO);
+    strbuf_reset(&out);
+    frame_put_samples_origin(&out, &(struct frame_samples_origin){.origin = {.epoch = 1}}); /* nobody */
+    assert_int_equal(frame_get_samples_origin(only_frame(&out).payload, &so), E_PROTO);
+
+    strbuf_reset(&out);
+    frame_put_schema_ok(&out, 70000);
+    uint32_t schema;
+    assert_int_equal(only_frame(&out).type, FRAME_SCHEMA_OK);
+    assert_int_equal(frame_get_schema_ok(only_frame(&out).payload, &schema), 0);
+    assert_int_equal(schema, 70000);
+    strbuf_reset(&out);
+    frame_put_stream_ok(&out, &(struct frame_stream_ok){70001, 70002});
+    struct frame_stream_ok stream;
+    assert_int_equal(only_frame(&out).type, FRAME_STREAM_OK);
+    assert_int_equal(frame_get_stream_ok(only_frame(&out).payload, &stream), 0);
+    assert_true(stream.stream == 70001 && stream.baseline == 70002);
+
+    strbuf_reset(&out);
     frame_put_ack(&out, &(struct frame_ack){o, 77});
     struct frame_ack a;
     assert_int_equal(only_frame(&out).type, FRAME_ACK);

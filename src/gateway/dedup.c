@@ -86,6 +86,15 @@ bool seq_set_missing(const struct seq_set *s, uint64_t first, uint64_t last, str
     return true;
 }
 
+uint64_t seq_set_join_lowest(struct seq_set *s)
+{
+    uint64_t gap = s->ranges[1].first - s->ranges[0].last - 1;
+    s->ranges[0].last = s->ranges[1].last;
+    s->n--;
+    memmove(s->ranges + 1, s->ranges + 2, (s->n - 1) * sizeof *s->ranges);
+    return gap;
+}
+
 bool seq_set_touches(const struct seq_set *s, uint64_t first, uint64_t last)
 {
     size_t at = find(s, first);

@@ -37,7 +37,9 @@ struct ingest {
     struct pending *group;
     size_t n, cap;
     size_t bytes;
-    bool is_dirty; /* something was appended since the last commit */
+    size_t batch_bytes; /* memory of the group's batches */
+    bool is_dirty;      /* something was appended since the last commit */
+    bool is_awaited;    /* some of it is not samples */
     bool is_failing;
 };
 
@@ -66,8 +68,8 @@ static void clear_group(struct ingest *in)
 {
     for (size_t i = 0; i < in->n; i++)
         batch_unref(in->group[i].batch);
-    in->n = in->bytes = 0;
-    in->is_dirty = false;
+    in->n = in->bytes = in->batch_bytes = 0;
+    in->is_dirty = in->is_awaited = false;
 }
 
 void ingest_destroy(struct ingest *in)
@@ -102,11 +104,17 @@ static bool same_origin(const struct frame_origin *a, const struct frame_origin 
     return memcmp(a, b, sizeof *a) == 0;
 }
 
-/* Enters first..last; those that are new count. */
+/* Enters first..last; those that are new count. Only samples have so many gaps that some must be joined. */
 static int restore_range(struct account *a, uint64_t first, uint64_t last)
 {
     uint64_t before = seq_set_count(&a->held);
     int r = seq_set_add(&a->held, first, last);
+    if (r == E_LIMIT) {
+        uint64_t joined = seq_set_join_lowest(&a->held);
+        a->skipped += joined;
+        before += joined;
+        r = seq_set_add(&a->held, first, last);
+    }
     if (r < 0)
         return r;
     uint64_t n = seq_set_count(&a->held) - before;
@@ -172,13 +180,15 @@ static void refuse(struct ingest_source *source, const struct frame_origin *orig
 
 /* What a block is, once its bytes have been found good. */
 struct arrival {
-    struct ingest_source *source;
+    struct ingest_source *source; /* NULL: wants no answer */
+    bool is_samples;
     struct slice block;
     struct frame_origin origin;
     struct batch_origin head;
     uint64_t first, last;
     uint32_t count;
-    struct batch *batch; /* decoded */
+    struct batch *batch;        /* decoded */
+    const struct event *events; /* in it; count of them */
     struct account *account;
 };
 
@@ -191,7 +201,8 @@ static void refuse_arrival(struct ingest *in, const struct arrival *a, uint32_t 
     a->account->refused += count;
     if (!is_never)
         note_store(in, r);
-    refuse(a->source, &a->origin, a->first, a->count, reason, is_never ? 0 : INGEST_RETRY_MS, err_text(r));
+    if (a->source)
+        refuse(a->source, &a->origin, a->first, a->count, reason, is_never ? 0 : INGEST_RETRY_MS, err_text(r));
 }
 
 static int append(struct ingest *in, enum store_type type, struct slice payload)
@@ -204,23 +215,36 @@ static int append(struct ingest *in, enum store_type type, struct slice payload)
     return 0;
 }
 
-/* Writes events first..last of the batch as a block of their own. A part of a block fits a block. */
+/* Writes events first..last of the arrival as a block of their own. A part of a block fits a block. */
 static int rewrite(struct ingest *in, const struct arrival *a, struct seq_range range)
 {
     strbuf_reset(&in->scratch);
     int r = 0;
     for (uint64_t i = range.first - a->first; i <= range.last - a->first && r == 0; i++)
-        r = block_writer_add(in->writer, &a->batch->events[i]);
+        r = block_writer_add(in->writer, &a->events[i]);
     struct batch_origin head = a->head;
     head.first_seq = range.first;
-    int finished = block_writer_finish(in->writer, &head, &in->scratch);
-    return r < 0 ? r : finished;
+    if (r == 0)
+        r = block_writer_finish(in->writer, &head, &in->scratch);
+    if (r < 0)
+        block_writer_reset(in->writer);
+    return r;
+}
+
+/* Room for a range more. A producer of samples may live for months and loses some whenever a connection breaks; its
+ * oldest gaps are joined, since nobody sends samples again. */
+static void join_gaps(struct account *k)
+{
+    while (k->held.n > 1 && k->held.n + k->pending.n >= SEQ_SET_MAX)
+        k->skipped += seq_set_join_lowest(&k->held);
 }
 
 static int append_range(struct ingest *in, const struct arrival *a, struct seq_range range)
 {
     struct account *k = a->account;
     bool is_whole = range.first == a->first && range.last == a->last;
+    if (a->is_samples)
+        join_gaps(k);
     int r = seq_set_reserve(&k->held, k->pending.n + 1); /* so that the commit can't fail there */
     if (r == 0)
         r = seq_set_reserve(&k->pending, 1);
@@ -270,6 +294,8 @@ static void enter_group(struct ingest *in, const struct arrival *a, struct inges
     a->account->taken += count;
     a->account->queued += count;
     bool wants_batch = in->options.on_batch && fresh && a->batch;
+    in->is_awaited |= !a->is_samples;
+    in->batch_bytes += wants_batch ? a->batch->size_bytes : 0;
     in->group[in->n++] = (struct pending){.source = source,
                                           .account = a->account,
                                           .first = a->first,
@@ -277,6 +303,12 @@ static void enter_group(struct ingest *in, const struct arrival *a, struct inges
                                           .count = count,
                                           .fresh = fresh,
                                           .batch = wants_batch ? batch_ref(a->batch) : NULL};
+}
+
+static void commit_if_full(struct ingest *in)
+{
+    if (in->bytes >= INGEST_GROUP_BYTES || in->batch_bytes >= INGEST_BATCH_BYTES)
+        ingest_commit(in);
 }
 
 /* Appends a block whose content is good. Where the store gives way in the middle of a block that is written
@@ -300,8 +332,7 @@ static void take(struct ingest *in, struct arrival *a)
             enter_group(in, a, NULL, fresh, fresh);
         refuse_arrival(in, a, a->count - fresh, r);
     }
-    if (in->bytes >= INGEST_GROUP_BYTES)
-        ingest_commit(in);
+    commit_if_full(in);
 }
 
 /* After a refusal for now: is this the block that was refused, or one before it? */
@@ -344,6 +375,7 @@ int ingest_block(struct ingest *in, struct ingest_source *source, struct slice p
     a.batch = batch_builder_finish(in->check, NULL);
     if (r == 0 && !a.batch)
         r = -ENOMEM;
+    a.events = a.batch ? a.batch->events : NULL;
     if (r < 0)
         refuse_arrival(in, &a, a.count, r);
     else
@@ -365,6 +397,8 @@ static void take_lines(struct ingest *in, struct arrival *a)
         return;
     strbuf_reset(&in->scratch);
     int r = block_writer_finish(in->writer, NULL, &in->scratch);
+    if (r < 0)
+        block_writer_reset(in->writer);
     if (r == 0)
         r = reserve_group(in);
     if (r == 0)
@@ -376,8 +410,7 @@ static void take_lines(struct ingest *in, struct arrival *a)
         a->account->refused += a->count;
         note_store(in, r);
     }
-    if (in->bytes >= INGEST_GROUP_BYTES)
-        ingest_commit(in);
+    commit_if_full(in);
 }
 
 int ingest_built(struct ingest *in)
@@ -387,9 +420,11 @@ int ingest_built(struct ingest *in)
     if (n == 0)
         return 0;
     struct arrival a = {.account = ledger_account(in->ledger, &none)};
-    struct batch *b = a.account ? batch_builder_finish(in->builder, NULL) : NULL;
-    if (!b)
+    struct batch *b = batch_builder_finish(in->builder, NULL);
+    if (!a.account || !b) {
+        batch_unref(b);
         return -ENOMEM;
+    }
     for (size_t i = 0; i < b->n;) {
         int r = block_writer_add(in->writer, &b->events[i]);
         if (r < 0 &&
@@ -407,11 +442,66 @@ int ingest_built(struct ingest *in)
     return 0;
 }
 
+/* n samples from `from` on are in the writer: ends their block and takes it. */
+static void take_samples(struct ingest *in, struct account *k, struct batch *b, size_t from, size_t n)
+{
+    struct arrival a = {.is_samples = true,
+                        .origin = k->origin,
+                        .head = b->origin,
+                        .first = b->origin.first_seq + from,
+                        .last = b->origin.first_seq + from + n - 1,
+                        .count = (uint32_t)n,
+                        .batch = from + n == b->n ? b : NULL, /* once, with its last block */
+                        .events = b->events + from,
+                        .account = k};
+    a.head.first_seq = a.first;
+    strbuf_reset(&in->scratch);
+    int r = block_writer_finish(in->writer, &a.head, &in->scratch);
+    if (r < 0) {
+        block_writer_reset(in->writer);
+        refuse_arrival(in, &a, a.count, r);
+        return;
+    }
+    a.block = strbuf_slice(&in->scratch);
+    take(in, &a);
+}
+
+int ingest_samples(struct ingest *in, const struct batch_origin *origin, uint32_t unknown)
+{
+    struct frame_origin o = origin_of(origin);
+    struct account *k = ledger_account(in->ledger, &o);
+    size_t n = batch_builder_count(in->builder);
+    struct batch *b = batch_builder_finish(in->builder, origin);
+    if (!k) {
+        batch_unref(b);
+        return -ENOMEM;
+    }
+    k->class = CLASS_SAMPLES;
+    k->taken += unknown;
+    k->no_schema += unknown;
+    size_t lost = b ? 0 : n;
+    for (size_t from = 0; b && from < b->n;) {
+        size_t count = 0;
+        while (from + count < b->n && block_writer_add(in->writer, &b->events[from + count]) == 0)
+            count++;
+        if (count)
+            take_samples(in, k, b, from, count);
+        lost += count == 0; /* there was no memory for that one */
+        from += count ? count : 1;
+    }
+    k->taken += lost;
+    k->refused += lost;
+    batch_unref(b);
+    return 0;
+}
+
 void ingest_counts(struct ingest *in, struct slice payload, const struct frame_counts *counts)
 {
     struct account *a = ledger_account(in->ledger, &counts->origin);
-    if (a && account_set_counts(a, payload, counts) == 0)
-        (void)append(in, STORE_COUNTS, payload); /* the copy in memory is good until the next start */
+    if (!a || account_set_counts(a, payload, counts) < 0)
+        return;
+    (void)append(in, STORE_COUNTS, payload); /* the copy in memory is good until the next start */
+    in->is_awaited = true;
 }
 
 void ingest_end_epoch(struct ingest *in, const struct frame_origin *origin)
@@ -430,6 +520,13 @@ uint64_t ingest_held(struct ingest *in, const struct frame_origin *origin)
 bool ingest_is_pending(const struct ingest *in)
 {
     return in->n || in->is_dirty;
+}
+
+int ingest_delay_ms(const struct ingest *in)
+{
+    if (!ingest_is_pending(in))
+        return -1;
+    return in->is_awaited ? INGEST_DELAY_MS : INGEST_SAMPLES_MS;
 }
 
 static void settle_passed(struct pending *p)

@@ -3,9 +3,12 @@
  *
  * A block is checked (every byte: what is acknowledged must be readable for ever), compared with the numbers
  * held, appended, and acknowledged when its group is synced. ingest_commit ends a group; the owner calls it
- * within INGEST_DELAY_MS of the first block (ingest_is_pending). A block that is partly held already is
+ * in time (ingest_delay_ms). A block that is partly held already is
  * written again with only the events that are missing. A failed commit refuses the whole group: nothing of it
  * is acknowledged, and the senders send again.
+ *
+ * Samples go the same way and are never answered: what the store does not take is dropped and counted as refused. They
+ * wait up to INGEST_SAMPLES_MS for a group that is synced anyway, so that a reading a second costs no sync of its own.
  *
  * No loop and no sockets here; answers go to the source. One thread. */
 #ifndef GRIDLINE_GATEWAY_INGEST_H
@@ -18,7 +21,9 @@
 
 enum {
     INGEST_DELAY_MS = 5,
-    INGEST_GROUP_BYTES = 1 << 20, /* a group of that size is committed at once */
+    INGEST_SAMPLES_MS = 1000,
+    INGEST_GROUP_BYTES = 1 << 20, /* a group of that size is committed at once, */
+    INGEST_BATCH_BYTES = 16 << 20, /* and one whose decoded batches hold that much */
     INGEST_RETRY_MS = 1000
 };
 
@@ -57,6 +62,9 @@ int ingest_block(struct ingest *in, struct ingest_source *source, struct slice b
  * answered. -ENOMEM: they are gone. */
 struct batch_builder *ingest_builder(struct ingest *in);
 int ingest_built(struct ingest *in);
+/* Samples of that origin that samples_reader_packet left in ingest_builder, and how many it could not read. -ENOMEM:
+ * they are gone and could not be counted. */
+int ingest_samples(struct ingest *in, const struct batch_origin *origin, uint32_t unknown);
 /* The sender's ledger. */
 void ingest_counts(struct ingest *in, struct slice payload, const struct frame_counts *counts);
 /* The sender said goodbye after its COUNTS. */
@@ -65,6 +73,8 @@ void ingest_end_epoch(struct ingest *in, const struct frame_origin *origin);
 uint64_t ingest_held(struct ingest *in, const struct frame_origin *origin);
 
 bool ingest_is_pending(const struct ingest *in);
+/* In how many ms at most, counted from what came first, the group must be committed; -1: nothing waits. */
+int ingest_delay_ms(const struct ingest *in);
 void ingest_commit(struct ingest *in);
 /* The source goes away: its blocks stay in the group, without an answer. */
 void ingest_forget(struct ingest *in, const struct ingest_source *source);

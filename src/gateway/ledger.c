@@ -100,6 +100,7 @@ int account_set_counts(struct account *a, struct slice payload, const struct fra
     }
     strbuf_fini(&a->counts);
     a->counts = copy;
+    a->class = counts->class;
     a->is_closed = a->is_closed || counts->is_final;
     return 0;
 }
@@ -112,8 +113,9 @@ bool account_has_origin(const struct account *a)
 
 bool account_check(const struct account *a)
 {
-    return a->taken == a->passed + a->duplicate + a->refused + a->queued && seq_set_check(&a->held) &&
-           seq_set_check(&a->pending) && (!account_has_origin(a) || seq_set_count(&a->held) == a->passed);
+    return a->taken == a->passed + a->duplicate + a->refused + a->no_schema + a->queued &&
+           seq_set_check(&a->held) && seq_set_check(&a->pending) &&
+           (!account_has_origin(a) || seq_set_count(&a->held) == a->passed + a->skipped);
 }
 
 void ledger_print_reason(struct strbuf *out, unsigned reason)
@@ -153,13 +155,14 @@ static void print_account(const struct account *a, struct strbuf *out)
     strbuf_add_str(out, "{\"producer\":\"");
     for (size_t i = 0; i < sizeof a->origin.producer; i++)
         strbuf_printf(out, "%02x", a->origin.producer[i]);
-    strbuf_printf(out, "\",\"epoch\":%" PRIu64 ",\"state\":\"%s\"", a->origin.epoch,
-                  a->is_closed ? "closed" : "open");
+    strbuf_printf(out, "\",\"epoch\":%" PRIu64 ",\"class\":\"%s\",\"state\":\"%s\"", a->origin.epoch,
+                  a->class == CLASS_SAMPLES ? "samples" : "events", a->is_closed ? "closed" : "open");
     strbuf_printf(out,
                   ",\"taken\":%" PRIu64 ",\"passed\":%" PRIu64 ",\"duplicate\":%" PRIu64
-                  ",\"refused\":%" PRIu64 ",\"queued\":%" PRIu64 ",\"highest_seq\":%" PRIu64
-                  ",\"ranges\":%zu,\"counts\":",
-                  a->taken, a->passed, a->duplicate, a->refused, a->queued, seq_set_max(&a->held), a->held.n);
+                  ",\"refused\":%" PRIu64 ",\"no_schema\":%" PRIu64 ",\"queued\":%" PRIu64
+                  ",\"highest_seq\":%" PRIu64 ",\"ranges\":%zu,\"counts\":",
+                  a->taken, a->passed, a->duplicate, a->refused, a->no_schema, a->queued, seq_set_max(&a->held),
+                  a->held.n);
     print_counts(strbuf_slice(&a->counts), out);
     strbuf_add_char(out, '}');
 }

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* ledger.h - what this gateway has seen of each (producer, epoch), and which sequence numbers it holds.
  *
- * Per account, always: taken = passed + duplicate + refused + queued. Taken is what came in by a BATCH,
- * counted each time it comes; passed is in the journal; queued is in the group that waits for its sync.
+ * Per account, always: taken = passed + duplicate + refused + no_schema + queued. Taken is what came in by a BATCH
+ * or as SAMPLES, counted each time it comes; passed is in the journal; queued is in the group that waits for its
+ * sync; no_schema are samples of a stream that was not announced.
  * Accounts are made again from the journal at start: passed, the numbers held and the sender's last COUNTS
  * are then as before; duplicate and refused start at 0 (they are of this run).
  *
@@ -22,8 +23,10 @@ enum { LEDGER_MAX = 65536 };
 struct account {
     struct frame_origin origin; /* the map's key */
     struct account *newer, *older;
-    uint64_t taken, passed, duplicate, refused, queued;
+    uint8_t class; /* enum frame_class */
+    uint64_t taken, passed, duplicate, refused, no_schema, queued;
     struct seq_set held;    /* in the journal, synced */
+    uint64_t skipped;       /* numbers in held that never came: the gaps of samples that had to be joined */
     struct seq_set pending; /* in the group */
     struct strbuf counts;   /* the payload of the sender's last COUNTS; empty = none yet */
     bool is_closed;         /* the sender said that the epoch is over */

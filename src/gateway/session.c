@@ -7,9 +7,11 @@
 #include "gateway/session.h"
 
 #include "base/clock.h"
+#include "base/cursor.h"
+#include "base/log.h"
 #include "base/mem.h"
 #include "event/encoding.h"
-#include "base/log.h"
+#include "event/samples.h"
 
 #include <errno.h>
 #include <event2/buffer.h>
@@ -30,7 +32,12 @@ struct session {
     struct event *timer;
     enum session_state state;
     bool has_counts;            /* its own, on this connection */
-    struct frame_origin origin; /* from HELLO */
+    uint8_t role;               /* from HELLO, as origin and host */
+    struct frame_origin origin;
+    struct strbuf host;
+    struct frame_samples_origin samples_origin; /* of an agent, as the next two */
+    bool has_samples_counts;
+    struct samples_reader *samples; /* NULL: no SAMPLES_ORIGIN yet */
     struct strbuf name;         /* for the log */
     struct strbuf out;          /* a frame being written */
     struct decoder *decoder;    /* LINES */
@@ -54,6 +61,8 @@ static void destroy(struct session *s)
     if (s->io)
         bufferevent_free(s->io);
     decoder_destroy(s->decoder);
+    samples_reader_destroy(s->samples);
+    strbuf_fini(&s->host);
     strbuf_fini(&s->name);
     strbuf_fini(&s->out);
     mem_free(s);
@@ -133,6 +142,8 @@ static void on_hello(struct session *s, struct slice payload)
         .minor = FRAME_MINOR, .session = s->id, .window = SESSION_WINDOW, .t0_ns = h.t0_ns};
     w.t1_ns = clock_utc_ns();
     s->origin = h.origin;
+    s->role = h.role;
+    strbuf_add_slice(&s->host, h.host);
     strbuf_printf(&s->name, " (%.*s on %.*s)", SLICE_ARG(h.prog), SLICE_ARG(h.host));
     s->state = SESSION_READY;
     (void)evtimer_del(s->timer);
@@ -144,15 +155,102 @@ static void on_hello(struct session *s, struct slice payload)
     log_info("%s: connected, held up to %" PRIu64, s->name.p, w.seq);
 }
 
+/* Out of memory, or the peer is wrong. */
+static void failed(struct session *s, int r, const char *text)
+{
+    if (r != -ENOMEM) {
+        protocol_error(s, text);
+        return;
+    }
+    log_error("%s: closed: %s", s->name.p, err_text(r));
+    close_soon(s);
+}
+
 static void on_batch(struct session *s, struct slice payload)
 {
     int r = ingest_block(s->all->ingest, &s->source, payload);
-    if (r == -ENOMEM) {
-        log_error("%s: closed: %s", s->name.p, err_text(r));
-        close_soon(s);
-    } else if (r < 0) {
-        protocol_error(s, "BATCH without a whole block");
+    if (r < 0)
+        failed(s, r, "BATCH without a whole block");
+}
+
+static bool same_origin(const struct frame_origin *a, const struct frame_origin *b)
+{
+    return memcmp(a, b, sizeof *a) == 0;
+}
+
+static void on_samples_origin(struct session *s, struct slice payload)
+{
+    struct frame_samples_origin o;
+    if (frame_get_samples_origin(payload, &o) < 0 ||
+        memcmp(o.origin.producer, s->origin.producer, sizeof o.origin.producer) == 0) {
+        protocol_error(s, "malformed SAMPLES_ORIGIN, or that of HELLO");
+        return;
     }
+    samples_reader_destroy(s->samples);
+    s->samples = samples_reader_create(batch_builder_registry(ingest_builder(s->all->ingest)));
+    s->samples_origin = o;
+    s->has_samples_counts = false;
+    if (!s->samples || strbuf_failed(&s->host))
+        failed(s, -ENOMEM, "");
+}
+
+static void on_schema(struct session *s, struct slice payload)
+{
+    struct diag why = {0};
+    int r = samples_reader_schema(s->samples, payload, &why);
+    struct cursor c = cursor_of(payload);
+    if (r < 0) {
+        failed(s, r, why.message);
+    } else if (s->samples_origin.wants_ok) {
+        frame_put_schema_ok(&s->out, cursor_u32(&c));
+        send_out(s);
+    }
+}
+
+static void on_stream(struct session *s, struct slice payload)
+{
+    struct diag why = {0};
+    int r = samples_reader_stream(s->samples, payload, &why);
+    struct cursor c = cursor_of(payload);
+    if (r < 0) {
+        failed(s, r, why.message);
+    } else if (s->samples_origin.wants_ok) {
+        struct frame_stream_ok ok = {.stream = cursor_u32(&c)};
+        (void)cursor_u32(&c); /* the schema */
+        ok.baseline = cursor_u32(&c);
+        frame_put_stream_ok(&s->out, &ok);
+        send_out(s);
+    }
+}
+
+static void on_samples(struct session *s, struct slice payload)
+{
+    struct diag why = {0};
+    struct ingest *in = s->all->ingest;
+    struct batch_origin origin = {.epoch = s->samples_origin.origin.epoch};
+    uint32_t unknown;
+    memcpy(origin.producer, s->samples_origin.origin.producer, sizeof origin.producer);
+    int r = samples_reader_packet(s->samples, payload, strbuf_slice(&s->host), ingest_builder(in), &origin, &unknown,
+                                  &why);
+    if (r == 0)
+        r = ingest_samples(in, &origin, unknown);
+    if (r < 0)
+        failed(s, r, why.message);
+}
+
+/* The frames of samples, from an agent. */
+static void on_agent_frame(struct session *s, const struct frame *f)
+{
+    if (f->type == FRAME_SAMPLES_ORIGIN)
+        on_samples_origin(s, f->payload);
+    else if (!s->samples)
+        protocol_error(s, "samples before SAMPLES_ORIGIN");
+    else if (f->type == FRAME_SCHEMA)
+        on_schema(s, f->payload);
+    else if (f->type == FRAME_STREAM)
+        on_stream(s, f->payload);
+    else
+        on_samples(s, f->payload);
 }
 
 static void on_counts(struct session *s, struct slice payload)
@@ -162,7 +260,9 @@ static void on_counts(struct session *s, struct slice payload)
         protocol_error(s, "malformed COUNTS, or they do not add up");
         return;
     }
-    s->has_counts = s->has_counts || memcmp(&counts.origin, &s->origin, sizeof s->origin) == 0;
+    s->has_counts = s->has_counts || same_origin(&counts.origin, &s->origin);
+    s->has_samples_counts =
+        s->has_samples_counts || (s->samples && same_origin(&counts.origin, &s->samples_origin.origin));
     ingest_counts(s->all->ingest, payload, &counts);
 }
 
@@ -187,12 +287,19 @@ static void on_bye(struct session *s, struct slice payload)
     }
     if (bye.reason == BYE_DONE && s->has_counts)
         ingest_end_epoch(s->all->ingest, &s->origin);
+    if (bye.reason == BYE_DONE && s->has_samples_counts)
+        ingest_end_epoch(s->all->ingest, &s->samples_origin.origin);
     struct slice why = log_safe(bye.text);
     log_info("%s: said goodbye%s%.*s", s->name.p, why.n ? ": " : "", SLICE_ARG(why));
     close_soon(s);
 }
 
-/* What a program may send once it is welcome. */
+static bool is_agent_frame(uint8_t type)
+{
+    return type == FRAME_SCHEMA || type == FRAME_STREAM || type == FRAME_SAMPLES || type == FRAME_SAMPLES_ORIGIN;
+}
+
+/* What one may send who is welcome. */
 static void on_frame(struct session *s, const struct frame *f)
 {
     if (f->type == FRAME_BATCH)
@@ -203,6 +310,8 @@ static void on_frame(struct session *s, const struct frame *f)
         on_ping(s, f->payload);
     else if (f->type == FRAME_BYE)
         on_bye(s, f->payload);
+    else if (s->role == PEER_AGENT && is_agent_frame(f->type))
+        on_agent_frame(s, f);
     else if (f->type < FRAME_OPTIONAL && f->type != FRAME_PONG)
         protocol_error(s, "a frame that is not expected here");
 }
@@ -327,9 +436,12 @@ static void read_greeting(struct session *s)
 /* Something may wait for its sync now. */
 static void start_commit(struct sessions *all)
 {
-    static const struct timeval delay = {0, INGEST_DELAY_MS * 1000};
-    if (ingest_is_pending(all->ingest) && !evtimer_pending(all->commit, NULL) &&
-        evtimer_add(all->commit, &delay) < 0)
+    int ms = ingest_delay_ms(all->ingest);
+    if (ms < 0 || (evtimer_pending(all->commit, NULL) && all->commit_ms <= ms))
+        return;
+    const struct timeval delay = {ms / 1000, ms % 1000 * 1000};
+    all->commit_ms = ms;
+    if (evtimer_add(all->commit, &delay) < 0)
         ingest_commit(all->ingest);
 }
 

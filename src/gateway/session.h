@@ -3,7 +3,7 @@
  *
  * A session owns its socket and ends itself. Bounds, a connection: SESSION_HELLO_MAX bytes and
  * SESSION_HELLO_MS until it has said who it is; then one largest frame (or line) of input and
- * SESSION_OUTPUT_MAX of answers that it does not read. A malformed frame ends its connection with BYE 2 and
+ * SESSION_OUTPUT_MAX of answers that it does not read; an agent also what event/samples.h allows. A malformed frame ends its connection with BYE 2 and
  * nobody else's. Everything is on the loop. */
 #ifndef GRIDLINE_GATEWAY_SESSION_H
 #define GRIDLINE_GATEWAY_SESSION_H
@@ -27,6 +27,7 @@ struct sessions {
     struct event_base *base; /* borrowed, as is ingest */
     struct ingest *ingest;
     struct event *commit; /* the owner's timer, started when something waits for its sync */
+    int commit_ms;        /* what it was started with */
     int hello_ms;         /* 0 = SESSION_HELLO_MS */
     struct session *first;
     size_t n;

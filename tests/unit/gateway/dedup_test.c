@@ -79,6 +79,12 @@ static void test_limit_and_memory(void **state)
     assert_int_equal(seq_set_reserve(&s, 1), E_LIMIT);
     assert_int_equal(seq_set_add(&s, 1, 9), 0); /* joins two: no new range */
     assert_int_equal(s.n, SEQ_SET_MAX - 1);
+    assert_int_equal(seq_set_join_lowest(&s), 9); /* 0..10 and 20 */
+    assert_int_equal(s.n, SEQ_SET_MAX - 2);
+    assert_true(seq_set_check(&s));
+    assert_int_equal(s.ranges[0].last, 20);
+    assert_int_equal(s.ranges[1].first, 30);
+    assert_int_equal(seq_set_max(&s), 10 * (SEQ_SET_MAX - 1));
     seq_set_clear(&s);
     assert_int_equal(seq_set_max(&s), 0);
     seq_set_fini(&s);

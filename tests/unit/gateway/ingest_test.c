@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <signal.h>
+#include <stdio.h>
 #include <sys/resource.h>
 
 /* A gateway without its sockets. */
@@ -16,6 +17,8 @@ struct bench {
     struct store *store;
     struct ingest *in;
     int store_state; /* what on_store said last */
+    size_t batches;  /* what on_batch was given */
+    size_t batch_events;
 };
 
 /* Who sends, and what it was told. */
@@ -51,9 +54,16 @@ static void on_store(void *arg, int r)
     ((struct bench *)arg)->store_state = r;
 }
 
+static void on_batch(void *arg, const struct batch *batch)
+{
+    struct bench *b = arg;
+    b->batches++;
+    b->batch_events += batch->n;
+}
+
 static void start(struct bench *b, uint64_t max)
 {
-    const struct ingest_options options = {.on_store = on_store, .arg = b};
+    const struct ingest_options options = {.on_batch = on_batch, .on_store = on_store, .arg = b};
     assert_int_equal(store_open(b->dir, max, ingest_restore, &b->ledger, &b->store), 0);
     b->in = ingest_create(&b->ledger, b->store, &options);
     assert_non_null(b->in);
@@ -89,6 +99,21 @@ static int give(struct bench *b, struct sender *s, uint8_t producer, uint64_t fi
     strbuf_fini(&block);
     for (const struct account *a = b->ledger.oldest; a; a = a->newer)
         assert_int_equal(a->taken, a->passed + a->duplicate + a->refused + a->queued);
+    return r;
+}
+
+/* n samples from first on, as a reader leaves them, and some that it could not read. */
+static int give_samples(struct bench *b, uint8_t producer, uint64_t first, uint32_t n, uint32_t unknown)
+{
+    struct batch_origin o = {.epoch = 1, .first_seq = first};
+    memset(o.producer, producer, sizeof o.producer);
+    for (uint32_t i = 0; i < n; i++) {
+        const struct named_value v = {SLICE_LIT("n"), value_uint(first + i)};
+        const struct event_head head = {.time_ns = 5, .name = SLICE_LIT("e"), .host = SLICE_LIT("h")};
+        assert_int_equal(batch_builder_add(ingest_builder(b->in), &head, &v, 1, NULL), 0);
+    }
+    int r = ingest_samples(b->in, &o, unknown);
+    assert_int_equal(batch_builder_count(ingest_builder(b->in)), 0);
     return r;
 }
 
@@ -414,6 +439,170 @@ static void test_no_memory(void **state)
     }
 }
 
+/* Samples wait for others, are never answered, each number is stored once, and gaps are seen. */
+static void test_samples(void **state)
+{
+    (void)state;
+    struct bench b;
+    struct sender s = new_sender();
+    open_bench(&b, 0);
+    assert_int_equal(ingest_delay_ms(b.in), -1);
+    assert_int_equal(give_samples(&b, 2, 1, 5, 0), 0);
+    assert_int_equal(ingest_delay_ms(b.in), INGEST_SAMPLES_MS);
+    assert_int_equal(account(&b, 2)->queued, 5);
+    assert_int_equal(give(&b, &s, 1, 1, 2), 0);
+    assert_int_equal(ingest_delay_ms(b.in), INGEST_DELAY_MS);
+    assert_int_equal(b.batches, 0);
+    ingest_commit(b.in);
+    assert_int_equal(s.acks, 1);
+    assert_int_equal(ingest_delay_ms(b.in), -1);
+    assert_int_equal(b.batches, 2);
+    assert_int_equal(b.batch_events, 7);
+    assert_int_equal(account(&b, 2)->passed, 5);
+    assert_int_equal(account(&b, 2)->class, CLASS_SAMPLES);
+    assert_int_equal(account(&b, 1)->class, CLASS_EVENTS);
+    assert_int_equal(give_samples(&b, 2, 4, 5, 0), 0); /* 4 and 5 are there */
+    assert_int_equal(give_samples(&b, 2, 20, 1, 3), 0);
+    assert_int_equal(give_samples(&b, 2, 24, 0, 2), 0);
+    ingest_commit(b.in);
+    struct account *a = account(&b, 2);
+    assert_int_equal(a->taken, 5 + 5 + 1 + 3 + 2);
+    assert_int_equal(a->passed, 9);
+    assert_int_equal(a->duplicate, 2);
+    assert_int_equal(a->no_schema, 5);
+    assert_int_equal(a->held.n, 2);
+    stop(&b);
+    start(&b, 0);
+    assert_int_equal(account(&b, 2)->passed, 9);
+    struct test_archive archive = test_read(b.dir);
+    for (uint64_t n = 1; n <= 20; n++)
+        assert_int_equal(archive.times[2][n], n <= 8 || n == 20);
+    close_bench(&b);
+}
+
+/* What the store does not take is dropped and counted; the next is taken. */
+static void test_samples_refused(void **state)
+{
+    (void)state;
+    struct bench b;
+    open_bench(&b, 0);
+    break_disk(true);
+    assert_int_equal(give_samples(&b, 2, 1, 3, 0), 0);
+    ingest_commit(b.in);
+    break_disk(false);
+    assert_true(b.store_state < 0);
+    assert_int_equal(account(&b, 2)->refused, 3);
+    assert_int_equal(account(&b, 2)->queued, 0);
+    assert_int_equal(b.batches, 0);
+    assert_int_equal(give_samples(&b, 2, 4, 3, 0), 0);
+    ingest_commit(b.in);
+    assert_int_equal(b.store_state, 0);
+    assert_int_equal(account(&b, 2)->passed, 3);
+    assert_int_equal(test_read(b.dir).times[2][3], 0);
+    assert_int_equal(test_read(b.dir).times[2][4], 1);
+    close_bench(&b);
+    open_bench(&b, 16384); /* full at the append, not at the commit */
+    uint64_t next = 1;
+    for (; account(&b, 2)->refused == 0 && next < 1900; next += 10)
+        assert_int_equal(give_samples(&b, 2, next, 10, 0), 0), ingest_commit(b.in);
+    assert_int_equal(b.store_state, -ENOSPC);
+    assert_int_equal(account(&b, 2)->refused, 10);
+    assert_int_equal(account(&b, 2)->passed, next - 11);
+    close_bench(&b);
+}
+
+/* More gaps than a set holds: the oldest are joined and samples are taken as before, also after a restart. */
+static void test_samples_many_gaps(void **state)
+{
+    (void)state;
+    struct bench b;
+    open_bench(&b, 0);
+    enum { GAPS = SEQ_SET_MAX + 50 };
+    for (uint64_t i = 0; i < GAPS; i++) {
+        assert_int_equal(give_samples(&b, 2, 1 + 2 * i, 1, 0), 0);
+        if (i % 300 == 0)
+            ingest_commit(b.in);
+    }
+    ingest_commit(b.in);
+    struct account *a = account(&b, 2);
+    assert_int_equal(a->refused, 0);
+    assert_int_equal(a->passed, GAPS);
+    assert_true(a->held.n <= SEQ_SET_MAX && a->skipped >= 50);
+    assert_int_equal(seq_set_max(&a->held), 1 + 2 * (GAPS - 1));
+    stop(&b); /* checks the sums */
+    start(&b, 0);
+    assert_int_equal(account(&b, 2)->passed, GAPS);
+    assert_true(account(&b, 2)->skipped >= 50);
+    close_bench(&b);
+}
+
+static void test_samples_no_memory(void **state)
+{
+    (void)state;
+    for (uint64_t nth = 1; nth < 60; nth++) {
+        struct bench b;
+        struct batch_origin o = {.producer = {2}, .epoch = 1, .first_seq = 1};
+        memset(o.producer, 2, sizeof o.producer);
+        open_bench(&b, 0);
+        for (uint32_t i = 0; i < 3; i++) {
+            const struct named_value v = {SLICE_LIT("n"), value_uint(1 + i)};
+            const struct event_head head = {.time_ns = 5, .name = SLICE_LIT("e")};
+            assert_int_equal(batch_builder_add(ingest_builder(b.in), &head, &v, 1, NULL), 0);
+        }
+        mem_fail_after(nth);
+        int r = ingest_samples(b.in, &o, 0);
+        ingest_commit(b.in);
+        mem_fail_after(0);
+        assert_true(r == 0 || r == -ENOMEM);
+        assert_true(account_check(account(&b, 2)));
+        if (r == 0) /* all are accounted for */
+            assert_int_equal(account(&b, 2)->passed + account(&b, 2)->refused, 3);
+        assert_int_equal(give_samples(&b, 2, 4, 2, 0), 0);
+        ingest_commit(b.in);
+        struct test_archive a = test_read(b.dir);
+        assert_int_equal(a.times[2][1] + a.times[2][2] + a.times[2][3] + 2, account(&b, 2)->passed);
+        assert_int_equal(a.times[2][4] + a.times[2][5], 2);
+        close_bench(&b);
+    }
+}
+
+/* One packet may be more than a block holds: schemas of many long helps. */
+static void test_samples_of_many_blocks(void **state)
+{
+    (void)state;
+    struct bench b;
+    struct batch_origin o = {.epoch = 1, .first_seq = 1};
+    static char help[EVENT_HELP_MAX];
+    memset(o.producer, 2, sizeof o.producer);
+    memset(help, 'h', sizeof help);
+    open_bench(&b, 0);
+    for (uint64_t i = 0; i < 40; i++) {
+        struct field fields[100];
+        struct value values[100] = {value_uint(i + 1)};
+        char names[100][8], name[8];
+        for (size_t k = 0; k < 100; k++) {
+            (void)snprintf(names[k], sizeof names[k], "f%zu", k);
+            fields[k] = (struct field){.name = k ? slice_str(names[k]) : SLICE_LIT("n"), .type = VALUE_UINT};
+            fields[k].help = slice_of(help, sizeof help);
+        }
+        struct schema *s;
+        (void)snprintf(name, sizeof name, "s%u", (unsigned)i);
+        assert_int_equal(schema_create(slice_str(name), fields, 100, &s), 0);
+        const struct event_head head = {.time_ns = 5};
+        assert_int_equal(batch_builder_add_known(ingest_builder(b.in), &head, s, values, NULL), 0);
+        schema_unref(s);
+    }
+    assert_int_equal(ingest_samples(b.in, &o, 0), 0);
+    ingest_commit(b.in);
+    struct test_archive a = test_read(b.dir);
+    assert_true(a.records > 1);
+    for (uint64_t n = 1; n <= 40; n++)
+        assert_int_equal(a.times[2][n], 1);
+    assert_int_equal(b.batches, 1);
+    assert_int_equal(account(&b, 2)->passed, 40);
+    close_bench(&b);
+}
+
 int main(void)
 {
     (void)signal(SIGXFSZ, SIG_IGN); /* for break_disk: an error of the write instead */
@@ -429,6 +618,11 @@ int main(void)
         cmocka_unit_test(test_sender_gone),
         cmocka_unit_test(test_random_faults),
         cmocka_unit_test(test_no_memory),
+        cmocka_unit_test(test_samples),
+        cmocka_unit_test(test_samples_refused),
+        cmocka_unit_test(test_samples_many_gaps),
+        cmocka_unit_test(test_samples_no_memory),
+        cmocka_unit_test(test_samples_of_many_blocks),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,6 +3,7 @@
 #include "unit/gateway/blocks.h"
 
 #include "base/log.h"
+#include "event/samples.h"
 #include "gateway/session.h"
 
 #include <errno.h>
@@ -109,13 +110,68 @@ static struct frame receive(struct bench *b, int fd, struct strbuf *in, uint8_t 
     return f;
 }
 
-static void say_hello(struct strbuf *out, uint8_t producer)
+static void say_hello_as(struct strbuf *out, uint8_t producer, enum frame_peer role)
 {
     greeting_put(out);
-    struct frame_hello h = {.role = PEER_PROGRAM, .origin = test_origin(producer), .t0_ns = 42};
+    struct frame_hello h = {.role = (uint8_t)role, .origin = test_origin(producer), .t0_ns = 42};
     h.host = SLICE_LIT("h");
     h.prog = SLICE_LIT("p");
     frame_put_hello(out, &h);
+}
+
+static void say_hello(struct strbuf *out, uint8_t producer)
+{
+    say_hello_as(out, producer, PEER_PROGRAM);
+}
+
+static void put_samples_origin(struct strbuf *out, uint8_t producer, bool wants_ok)
+{
+    frame_put_samples_origin(out, &(struct frame_samples_origin){test_origin(producer), wants_ok});
+}
+
+/* An agent's end: the frames that announce one stream with a field n, and packets of it. */
+struct agent {
+    struct samples_writer *w;
+    struct schema *schema;
+    uint32_t stream;
+    uint64_t next;
+};
+
+static void put_payload(struct strbuf *out, uint8_t type, struct strbuf *payload)
+{
+    frame_put(out, type, 0, strbuf_slice(payload));
+    strbuf_fini(payload);
+}
+
+static void agent_announce(struct agent *a, struct strbuf *out)
+{
+    static const struct field n = {.name = {"n", 1}, .type = VALUE_UINT, .kind = KIND_COUNTER};
+    struct strbuf schema = {0}, stream = {0};
+    const struct value zero = value_uint(0);
+    *a = (struct agent){.w = samples_writer_create(SAMPLES_ROLL), .next = 1};
+    assert_int_equal(schema_create(SLICE_LIT("e"), &n, 1, &a->schema), 0);
+    assert_int_equal(
+        samples_writer_announce(a->w, a->schema, SLICE_LIT("p"), &zero, &schema, &stream, &a->stream), 0);
+    put_payload(out, FRAME_SCHEMA, &schema);
+    put_payload(out, FRAME_STREAM, &stream);
+}
+
+static void agent_put(struct agent *a, struct strbuf *out, uint32_t n)
+{
+    struct strbuf packet = {0};
+    uint64_t first = a->next;
+    for (uint32_t i = 0; i < n; i++) {
+        const struct value v = value_uint(a->next++);
+        assert_int_equal(samples_writer_add(a->w, a->stream, 7, &v), 0);
+    }
+    assert_int_equal(samples_writer_finish(a->w, first, NULL, &packet), 0);
+    put_payload(out, FRAME_SAMPLES, &packet);
+}
+
+static void agent_fini(struct agent *a)
+{
+    samples_writer_destroy(a->w);
+    schema_unref(a->schema);
 }
 
 static void put_batch(struct strbuf *out, uint8_t producer, uint64_t first, uint32_t n)
@@ -226,6 +282,123 @@ static void test_malformed(void **state)
     (void)close(good);
     strbuf_fini(&out);
     strbuf_fini(&in);
+    close_bench(&b);
+}
+
+/* An agent's samples: stored with what else is stored, not acknowledged, no answers unless asked for. */
+static void test_samples(void **state)
+{
+    (void)state;
+    struct bench b;
+    struct agent agent;
+    struct strbuf out = {0}, in = {0};
+    struct frame_origin samples = test_origin(2), events = test_origin(1);
+    open_bench(&b);
+    int fd = dial(&b);
+    say_hello_as(&out, 1, PEER_AGENT);
+    put_samples_origin(&out, 2, false);
+    agent_announce(&agent, &out);
+    agent_put(&agent, &out, 3);
+    agent_put(&agent, &out, 2);
+    frame_put_ping(&out, &(struct frame_ping){5, 6});
+    assert_true(send_all(&b, fd, strbuf_slice(&out)));
+    struct frame pong = receive(&b, fd, &in, FRAME_PONG);
+    assert_ptr_equal(pong.payload.p + pong.payload.n, in.p + in.n);
+    struct frame first;
+    int64_t n = frame_read(strbuf_slice(&in), FRAME_PAYLOAD_MAX, &first);
+    assert_int_equal(first.type, FRAME_WELCOME);
+    assert_int_equal(n + FRAME_HEAD + (int64_t)pong.payload.n, in.n); /* nothing but these two */
+    assert_int_not_equal(ingest_delay_ms(b.in), INGEST_DELAY_MS); /* on a slow machine they may be stored by now */
+    assert_int_equal(ledger_account(&b.ledger, &samples)->taken, 5);
+    strbuf_reset(&out);
+    put_batch(&out, 1, 1, 1); /* this one is waited for */
+    assert_true(send_all(&b, fd, strbuf_slice(&out)));
+    (void)receive(&b, fd, &in, FRAME_ACK);
+    assert_int_equal(ledger_account(&b.ledger, &samples)->passed, 5);
+    struct test_archive archive = test_read(b.dir);
+    for (uint64_t i = 1; i <= 5; i++)
+        assert_int_equal(archive.times[2][i], 1);
+
+    strbuf_reset(&out); /* everything anew on the same connection, with answers */
+    agent_fini(&agent);
+    put_samples_origin(&out, 2, true);
+    agent_announce(&agent, &out);
+    agent.next = 9;
+    agent_put(&agent, &out, 1);
+    assert_true(send_all(&b, fd, strbuf_slice(&out)));
+    uint32_t schema;
+    struct frame_stream_ok ok;
+    assert_int_equal(frame_get_schema_ok(receive(&b, fd, &in, FRAME_SCHEMA_OK).payload, &schema), 0);
+    assert_int_equal(schema, 1);
+    assert_int_equal(frame_get_stream_ok(receive(&b, fd, &in, FRAME_STREAM_OK).payload, &ok), 0);
+    assert_true(ok.stream == 1 && ok.baseline == 0);
+
+    strbuf_reset(&out);
+    strbuf_reset(&in);
+    struct frame_counts c = {.origin = samples, .class = CLASS_SAMPLES, .taken = 9, .passed = 6};
+    c.dropped[6] = 3;
+    frame_put_counts(&out, &c);
+    frame_put_counts(&out, &(struct frame_counts){.origin = events, .taken = 1, .passed = 1});
+    frame_put_bye(&out, BYE_DONE, SLICE_LIT(""));
+    assert_true(send_all(&b, fd, strbuf_slice(&out)));
+    (void)receive(&b, fd, &in, 0);
+    ingest_commit(b.in);
+    struct account *a = ledger_account(&b.ledger, &samples);
+    assert_true(a->is_closed && ledger_account(&b.ledger, &events)->is_closed);
+    assert_true(a->class == CLASS_SAMPLES && a->passed == 6 && a->held.n == 2);
+    assert_true(account_check(a));
+    (void)close(fd);
+    agent_fini(&agent);
+    strbuf_fini(&out);
+    strbuf_fini(&in);
+    close_bench(&b);
+}
+
+/* Wrong samples end their connection; a program has none. */
+static void test_malformed_samples(void **state)
+{
+    (void)state;
+    enum { KINDS = 8 };
+    struct bench b;
+    open_bench(&b);
+    for (int kind = 0; kind < KINDS; kind++) {
+        struct strbuf out = {0}, in = {0};
+        struct frame_bye_reason bye;
+        struct agent agent;
+        int fd = dial(&b);
+        say_hello_as(&out, 1, kind == 0 ? PEER_PROGRAM : PEER_AGENT);
+        if (kind != 1)
+            put_samples_origin(&out, kind == 2 ? 1 : 2, false); /* 1 is HELLO's */
+        agent_announce(&agent, &out);
+        if (kind == 3)
+            frame_put(&out, FRAME_SAMPLES, 0, SLICE_LIT(""));
+        else if (kind == 4)
+            frame_put(&out, FRAME_SCHEMA, 0, SLICE_LIT("\2\0\0\0"));
+        else if (kind == 5)
+            frame_put(&out, FRAME_STREAM, 0, SLICE_LIT("\2\0\0\0\2\0\0\0\0\0\0\0\0"));
+        else if (kind == 6)
+            frame_put(&out, FRAME_SAMPLES_ORIGIN, 0, SLICE_LIT("short"));
+        agent_put(&agent, &out, 2);
+        if (kind == 7) { /* one is left out */
+            size_t n = out.n;
+            agent_put(&agent, &out, 2);
+            out.n = n;
+            agent_put(&agent, &out, 2);
+        }
+        (void)send_all(&b, fd, strbuf_slice(&out));
+        assert_int_equal(frame_get_bye(receive(&b, fd, &in, FRAME_BYE).payload, &bye), 0);
+        assert_int_equal(bye.reason, BYE_PROTOCOL);
+        assert_true(bye.text.n > 0);
+        strbuf_reset(&in);
+        (void)receive(&b, fd, &in, 0);
+        (void)close(fd);
+        agent_fini(&agent);
+        strbuf_fini(&out);
+        strbuf_fini(&in);
+    }
+    assert_int_equal(b.all.bad_frames, KINDS);
+    struct frame_origin samples = test_origin(2);
+    assert_int_equal(ledger_account(&b.ledger, &samples)->taken, 2); /* those before the one left out */
     close_bench(&b);
 }
 
@@ -391,7 +564,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_talk),     cmocka_unit_test(test_malformed),   cmocka_unit_test(test_too_large),
         cmocka_unit_test(test_silent),   cmocka_unit_test(test_never_reads), cmocka_unit_test(test_lines),
-        cmocka_unit_test(test_too_many), cmocka_unit_test(test_shut_down),
+        cmocka_unit_test(test_too_many), cmocka_unit_test(test_shut_down),   cmocka_unit_test(test_samples),
+        cmocka_unit_test(test_malformed_samples),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* samples_layout.h - what samples_write.c and samples_read.c share: the constants of the byte layout (docs/protocol.md,
- * "Samples"), and what each end knows of a stream. Both keep the same: a code is a difference to it. */
+/* samples_layout.h - what samples_write.c and samples_read.c share: the constants of the byte layout
+ * (docs/protocol.md, "Samples"), and what each end knows of a stream. Both keep the same: a code is a
+ * difference to it. */
 #ifndef GRIDLINE_EVENT_SAMPLES_LAYOUT_H
 #define GRIDLINE_EVENT_SAMPLES_LAYOUT_H
 
@@ -8,9 +9,9 @@
 
 /* A packet: flags, head, rows. */
 enum samples_packet_flags {
-    PACKET_ROLL = 1,         /* each row becomes its stream's baseline */
-    PACKET_CLOCK = 2,        /* the clock follows; otherwise it is that of the packet before (ROLL), or none */
-    PACKET_KNOWN = 3,        /* all of these; others are 0 */
+    PACKET_ROLL = 1,  /* each row becomes its stream's baseline */
+    PACKET_CLOCK = 2, /* the clock follows; otherwise it is that of the packet before (ROLL), or none */
+    PACKET_KNOWN = 3, /* all of these; others are 0 */
     PACKET_NUMBER_SHIFT = 4, /* ROLL: the packet's number, from 0, modulo 16 is in the high bits */
     PACKET_HEAD_MAX = 48     /* bytes before the rows */
 };
@@ -27,9 +28,15 @@ enum samples_code {
     CODE_STEP = 3     /* floats: this + zigzag(difference of m), k as before */
 };
 
+/* Floats: up to nanoseconds in seconds; more digits are seldom exact. */
+enum { SAMPLES_DECIMAL_MAX = 9 };
+static const double samples_powers[SAMPLES_DECIMAL_MAX + 1] = {1, 10, 100, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9};
+
 enum {
-    SAMPLES_MEMORY_MAX = 16 << 20, /* bytes of schemas, streams and baselines a connection, as counted below */
-    SAMPLES_UNFOLD_MAX = 1 << 20   /* bytes of a packet's rows as events: a small packet must not become a huge batch */
+    SAMPLES_MEMORY_MAX =
+        16 << 20, /* bytes of schemas, streams and baselines a connection, as counted below */
+    SAMPLES_UNFOLD_MAX =
+        1 << 20 /* bytes of a packet's rows as events: a small packet must not become a huge batch */
 };
 
 /* A field's baseline. What a value was is kept while it is missing: differences go on from there. */

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A packet is read in one pass that moves the baselines as it goes, for a later row of the same stream is a difference to
- * the earlier one. What each was before is in a log; an error plays the log back, so a packet counts whole or not at all.
- * Rejected: reading twice (the second row of a stream can't be checked without the values of the first), and working on
- * copies of the streams (a row of one change would copy all of its fields).
+/* A packet is read in one pass that moves the baselines as it goes, for a later row of the same stream is a
+ * difference to the earlier one. What each was before is in a log; an error plays the log back, so a packet
+ * counts whole or not at all. Rejected: reading twice (the second row of a stream can't be checked without
+ * the values of the first), and working on copies of the streams (a row of one change would copy all of its
+ * fields).
  *
  * Everything a peer says is checked here or in the builder. Bounds: streams, schemas and baselines by
- * SAMPLES_MEMORY_MAX, counted before allocating; the log by the packet's bytes (each change takes at least one); the
- * batch by SAMPLES_UNFOLD_MAX. */
+ * SAMPLES_MEMORY_MAX, counted before allocating; the log by the packet's bytes (each change takes at least
+ * one); the batch by SAMPLES_UNFOLD_MAX. */
 #include "event/samples.h"
 
 #include "base/cursor.h"
 #include "base/mem.h"
 #include "base/text.h"
-#include "event/block_layout.h"
 #include "event/samples_layout.h"
 #include "event/schema_bytes.h"
 
@@ -77,7 +77,8 @@ static int refuse(struct diag *why, const char *what)
 
 static int too_much(struct diag *why)
 {
-    return diag_set(why, E_LIMIT, 0, "samples: schemas and streams of more than %d bytes", SAMPLES_MEMORY_MAX);
+    return diag_set(why, E_LIMIT, 0, "samples: schemas and streams of more than %d bytes",
+                    SAMPLES_MEMORY_MAX);
 }
 
 /* The array with room for one item more; NULL: no memory, and it stays as it is. */
@@ -98,7 +99,8 @@ static int check_number(uint32_t number, size_t n, size_t max, const char *what,
     if (number > max)
         return diag_set(why, E_LIMIT, 0, "samples: %s %u; there may be %zu", what, (unsigned)number, max);
     if (number == 0 || number > n + 1)
-        return diag_set(why, E_PROTO, 0, "samples: %s %u is announced, and %zu before it", what, (unsigned)number, n);
+        return diag_set(why, E_PROTO, 0, "samples: %s %u is announced, and %zu before it", what,
+                        (unsigned)number, n);
     return 0;
 }
 
@@ -106,7 +108,8 @@ static int check_number(uint32_t number, size_t n, size_t max, const char *what,
 static int keep_schema(struct samples_reader *r, uint32_t number, const struct schema *s, struct diag *why)
 {
     if (number <= r->n_schemas)
-        return schema_same(r->schemas[number - 1], s) ? 0 : refuse(why, "a schema's number with another meaning");
+        return schema_same(r->schemas[number - 1], s) ? 0
+                                                      : refuse(why, "a schema's number with another meaning");
     if (r->memory + samples_schema_cost(s) > SAMPLES_MEMORY_MAX)
         return too_much(why);
     const struct schema **schemas = reserve(r->schemas, r->n_schemas, &r->cap_schemas, sizeof *schemas);
@@ -137,7 +140,8 @@ int samples_reader_schema(struct samples_reader *r, struct slice payload, struct
     return rc < 0 ? rc : keep_schema(r, number, known, why);
 }
 
-static int read_int(struct cursor *c, uint64_t code, const struct field *f, struct samples_base *b, struct diag *why)
+static int read_int(struct cursor *c, uint64_t code, const struct field *f, struct samples_base *b,
+                    struct diag *why)
 {
     uint64_t diff = code - CODE_DIFF;
     if (code == CODE_RAW)
@@ -160,16 +164,17 @@ static int read_float(struct cursor *c, uint64_t code, struct samples_base *b, s
         } else {
             b->m = (int64_t)((uint64_t)b->m + (uint64_t)unzigzag(code - CODE_STEP));
         }
-        if (b->k > BLOCK_DECIMAL_MAX)
+        if (b->k > SAMPLES_DECIMAL_MAX)
             return refuse(why, "a decimal out of range");
-        f = (double)b->m / block_powers[b->k];
+        f = (double)b->m / samples_powers[b->k];
     }
     b->bits = value_float(f).u;
     return 0;
 }
 
 /* The text stays in the payload: *b borrows it. */
-static int read_text(struct cursor *c, uint64_t length, uint8_t type, struct samples_base *b, struct diag *why)
+static int read_text(struct cursor *c, uint64_t length, uint8_t type, struct samples_base *b,
+                     struct diag *why)
 {
     struct slice s = cursor_bytes(c, length);
     if (c->bad)
@@ -183,7 +188,8 @@ static int read_text(struct cursor *c, uint64_t length, uint8_t type, struct sam
     return 0;
 }
 
-/* Reads a value's code: *b is its baseline and becomes the value; text in it then borrows from the payload. */
+/* Reads a value's code: *b is its baseline and becomes the value; text in it then borrows from the payload.
+ */
 static int read_value(struct cursor *c, const struct field *f, struct samples_base *b, struct diag *why)
 {
     uint64_t code = cursor_varint(c);
@@ -289,8 +295,8 @@ struct reading {
     struct diag *why;
     uint8_t flags;
     uint64_t first_seq, n_rows;
-    int64_t time_ns;       /* of the last row */
-    int64_t stream;        /* its number */
+    int64_t time_ns; /* of the last row */
+    int64_t stream;  /* its number */
     struct batch_clock clock;
     size_t unfolded;
 };
@@ -336,7 +342,8 @@ static int read_head(struct reading *p)
     return 0;
 }
 
-/* Reads which of n fields changed; returns how many and their numbers, in order. E_PROTO: not as a writer marks them. */
+/* Reads which of n fields changed; returns how many and their numbers, in order. E_PROTO: not as a writer
+ * marks them. */
 static int read_marks(struct cursor *c, uint32_t n, uint16_t *changed)
 {
     unsigned char top[EVENT_FIELDS_MAX / 64] = {1};
@@ -372,8 +379,7 @@ static struct samples_stream *read_row_head(struct reading *p, bool *is_changed,
     }
     *is_changed = head & ROW_CHANGED;
     *rc = 0;
-    struct samples_stream *s =
-        (uint64_t)p->stream <= p->r->n_streams ? p->r->streams[p->stream - 1] : NULL;
+    struct samples_stream *s = (uint64_t)p->stream <= p->r->n_streams ? p->r->streams[p->stream - 1] : NULL;
     if (p->flags & PACKET_ROLL) {
         if (!s)
             *rc = refuse(p->why, "a stream that was not announced");
@@ -491,8 +497,9 @@ static void shrink_log(struct samples_reader *r)
     r->cap_log = 0;
 }
 
-int samples_reader_packet(struct samples_reader *r, struct slice payload, struct slice host, struct batch_builder *out,
-                          struct batch_origin *origin, uint32_t *unknown, struct diag *why)
+int samples_reader_packet(struct samples_reader *r, struct slice payload, struct slice host,
+                          struct batch_builder *out, struct batch_origin *origin, uint32_t *unknown,
+                          struct diag *why)
 {
     assert(!batch_builder_borrows(out) && batch_builder_count(out) == 0);
     struct reading p = {.r = r, .c = cursor_of(payload), .out = out, .host = host, .why = why};

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A row is written in three steps: which fields differ from the baseline (most do not: a comparison each), whether the
- * new values are allowed (only those that differ: the others were), then the bytes, at the end of the packet but not yet
- * part of it. Only when they fit does the packet grow and, with ROLL, the baseline move: a row is taken whole or not at
- * all. See docs/protocol.md for the layout, samples_read.c for the other direction.
+/* A row is written in three steps: which fields differ from the baseline (most do not: a comparison each),
+ * whether the new values are allowed (only those that differ: the others were), then the bytes, at the end of
+ * the packet but not yet part of it. Only when they fit does the packet grow and, with ROLL, the baseline
+ * move: a row is taken whole or not at all. See docs/protocol.md for the layout, samples_read.c for the other
+ * direction.
  *
- * Floats: the smallest k from the field's last one on for which the value is exactly m / 10^k. k is kept with the field
- * and only grows, since a sensor's readings have so many decimals and 25.3 is 25.30 there; so the usual code is one
- * number, the difference of m, and k costs nothing. Counters have plain differences, not zigzag: they go forward, and a
- * step of 64 to 125 a second is then one byte and not two. */
+ * Floats: the smallest k from the field's last one on for which the value is exactly m / 10^k. k is kept with
+ * the field and only grows, since a sensor's readings have so many decimals and 25.3 is 25.30 there; so the
+ * usual code is one number, the difference of m, and k costs nothing. Counters have plain differences, not
+ * zigzag: they go forward, and a step of 64 to 125 a second is then one byte and not two. */
 #include "event/samples.h"
 
 #include "base/cursor.h"
@@ -49,7 +50,7 @@ struct samples_writer {
     struct batch_clock clock; /* of the last packet */
     uint64_t n_packets;
     /* The row at hand: */
-    uint16_t changed[EVENT_FIELDS_MAX];           /* among the value fields */
+    uint16_t changed[EVENT_FIELDS_MAX];         /* among the value fields */
     struct samples_base next[EVENT_FIELDS_MAX]; /* what their baselines become */
 };
 
@@ -135,10 +136,10 @@ static inline char *put_int(char *to, uint64_t v, bool is_counter, struct sample
 /* Is f exactly *m / 10^k with |m| < 2^53? A zero below zero is not. */
 static inline bool is_decimal(double f, uint64_t bits, unsigned k, int64_t *m)
 {
-    double scaled = rint(f * block_powers[k]);
+    double scaled = rint(f * samples_powers[k]);
     if (!(fabs(scaled) < 9007199254740992.0) || bits == BLOCK_MINUS_ZERO)
         return false;
-    double back = scaled / block_powers[k];
+    double back = scaled / samples_powers[k];
     *m = (int64_t)scaled;
     return memcmp(&back, &bits, sizeof bits) == 0;
 }
@@ -148,7 +149,7 @@ static char *put_float(char *to, double f, struct samples_base *next)
     uint64_t bits;
     memcpy(&bits, &f, sizeof bits);
     next->bits = bits;
-    for (unsigned k = next->k; k <= BLOCK_DECIMAL_MAX; k++) {
+    for (unsigned k = next->k; k <= SAMPLES_DECIMAL_MAX; k++) {
         int64_t m;
         if (!is_decimal(f, bits, k, &m))
             continue;
@@ -173,8 +174,10 @@ static char *put_text(char *to, struct slice s, struct samples_base *next)
     return to + s.n;
 }
 
-/* Writes the code of v and makes *next, which is the baseline, what the baseline becomes; text itself stays. */
-static inline char *put_value(char *to, const struct field *f, const struct value *v, struct samples_base *next)
+/* Writes the code of v and makes *next, which is the baseline, what the baseline becomes; text itself stays.
+ */
+static inline char *put_value(char *to, const struct field *f, const struct value *v,
+                              struct samples_base *next)
 {
     next->type = v->type;
     switch (v->type) {
@@ -254,8 +257,8 @@ static int check_values(const struct schema *s, const struct value *values, size
 }
 
 /* STREAM's payload; the values become the baseline. -ENOMEM leaves a part of it. */
-static int write_stream(struct samples_stream *s, uint32_t number, uint32_t schema_id, const struct value *values,
-                        struct strbuf *out)
+static int write_stream(struct samples_stream *s, uint32_t number, uint32_t schema_id,
+                        const struct value *values, struct strbuf *out)
 {
     strbuf_add_u32(out, number);
     strbuf_add_u32(out, schema_id);
@@ -276,7 +279,8 @@ static int write_stream(struct samples_stream *s, uint32_t number, uint32_t sche
     return strbuf_failed(out) ? -ENOMEM : 0;
 }
 
-/* SCHEMA's payload, and remembers it. One that only shares the hash with a known one takes its place in the map. */
+/* SCHEMA's payload, and remembers it. One that only shares the hash with a known one takes its place in the
+ * map. */
 static int write_schema(struct samples_writer *w, const struct schema *s, struct strbuf *out)
 {
     struct known_schema *k = mem_try_alloc(sizeof *k);
@@ -318,7 +322,8 @@ static void cut_back(struct strbuf *s, size_t n)
 }
 
 /* Is there room for the stream, and for its schema if that is new? */
-static int check_room(const struct samples_writer *w, const struct samples_stream *s, size_t text, bool is_new)
+static int check_room(const struct samples_writer *w, const struct samples_stream *s, size_t text,
+                      bool is_new)
 {
     size_t cost = samples_stream_cost(s) + text + (is_new ? samples_schema_cost(s->schema) : 0);
     if (w->n_streams == SAMPLES_STREAMS_MAX || (is_new && w->n_schemas == SAMPLES_SCHEMAS_MAX) ||
@@ -328,8 +333,8 @@ static int check_room(const struct samples_writer *w, const struct samples_strea
 }
 
 int samples_writer_announce(struct samples_writer *w, const struct schema *schema, struct slice prog,
-                            const struct value *values, struct strbuf *schema_payload, struct strbuf *stream_payload,
-                            uint32_t *stream)
+                            const struct value *values, struct strbuf *schema_payload,
+                            struct strbuf *stream_payload, uint32_t *stream)
 {
     size_t text, schema_at = schema_payload->n, stream_at = stream_payload->n;
     int r = samples_is_prog(prog) ? check_values(schema, values, &text) : E_PROTO;
@@ -372,9 +377,10 @@ static inline bool is_same(const struct value *v, const struct samples_base *b)
     return v->type == VALUE_FLOAT && isnan(v->f) && isnan(samples_base_value(b).f);
 }
 
-/* The value fields that may differ from the baseline, in w->changed: every number with other bits, and all text. Whether
- * a field changed can't be predicted, so there is no branch on it. */
-static size_t find_candidates(struct samples_writer *w, const struct samples_stream *s, const struct value *values)
+/* The value fields that may differ from the baseline, in w->changed: every number with other bits, and all
+ * text. Whether a field changed can't be predicted, so there is no branch on it. */
+static size_t find_candidates(struct samples_writer *w, const struct samples_stream *s,
+                              const struct value *values)
 {
     size_t n = 0;
     for (uint32_t j = 0; j < s->n_values; j++) {
@@ -386,7 +392,8 @@ static size_t find_candidates(struct samples_writer *w, const struct samples_str
     return n;
 }
 
-/* The row as the reader will see it has keys of its own; only schemas with a name of two types need this look. */
+/* The row as the reader will see it has keys of its own; only schemas with a name of two types need this
+ * look. */
 static bool sets_one_twice(const struct samples_stream *s, const struct value *values)
 {
     struct value row[EVENT_FIELDS_MAX];
@@ -433,8 +440,8 @@ static int look_at_row(struct samples_writer *w, const struct samples_stream *s,
     return is_too_much || s->names + row->text > EVENT_SIZE_MAX ? E_LIMIT : 0;
 }
 
-/* Which fields changed: a bitmap; with more than eight of them in groups of eight, of which those with no bit are left
- * out, behind a bitmap of the groups. */
+/* Which fields changed: a bitmap; with more than eight of them in groups of eight, of which those with no bit
+ * are left out, behind a bitmap of the groups. */
 static char *put_marks(char *to, const uint16_t *changed, size_t n, uint32_t n_values)
 {
     unsigned char groups[EVENT_FIELDS_MAX / 8] = {0}, top[EVENT_FIELDS_MAX / 64] = {0};
@@ -452,7 +459,8 @@ static char *put_marks(char *to, const uint16_t *changed, size_t n, uint32_t n_v
     return to;
 }
 
-static char *put_row_head(const struct samples_writer *w, char *to, uint32_t stream, int64_t time_ns, bool is_changed)
+static char *put_row_head(const struct samples_writer *w, char *to, uint32_t stream, int64_t time_ns,
+                          bool is_changed)
 {
     bool has_time = w->n_rows && time_ns != w->last_ns;
     uint64_t step = zigzag((int64_t)stream - w->last_stream);
@@ -463,8 +471,8 @@ static char *put_row_head(const struct samples_writer *w, char *to, uint32_t str
 }
 
 /* The bytes of the row, from `to` on; w->next is what the baselines become. */
-static char *put_row(struct samples_writer *w, char *to, uint32_t stream, int64_t time_ns, const struct value *values,
-                     const struct row *row)
+static char *put_row(struct samples_writer *w, char *to, uint32_t stream, int64_t time_ns,
+                     const struct value *values, const struct row *row)
 {
     const struct samples_stream *s = w->streams[stream - 1];
     to = put_row_head(w, to, stream, time_ns, row->n > 0);

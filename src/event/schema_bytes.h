@@ -8,8 +8,8 @@
 #include "event/schema.h"
 
 void schema_write(struct strbuf *out, const struct schema *s);
-/* Reads one and checks that it has the hash it claims. *out is an owned reference; on E_PROTO *what says in a phrase
- * what is wrong; -ENOMEM. */
+/* Reads one and checks that it has the hash it claims. *out is an owned reference; on E_PROTO *what says in a
+ * phrase what is wrong; -ENOMEM. */
 int schema_read(struct cursor *c, struct schema **out, const char **what);
 
 #endif

@@ -30,7 +30,8 @@ int seq_set_reserve(struct seq_set *s, size_t n);
 int seq_set_add(struct seq_set *s, uint64_t first, uint64_t last);
 /* The first run of numbers in first..last that is not in the set; false when all are. */
 bool seq_set_missing(const struct seq_set *s, uint64_t first, uint64_t last, struct seq_range *out);
-/* Makes one of the two lowest ranges and what is between them; returns how many numbers that adds. There are two. */
+/* Makes one of the two lowest ranges and what is between them; returns how many numbers that adds. There are
+ * two. */
 uint64_t seq_set_join_lowest(struct seq_set *s);
 bool seq_set_touches(const struct seq_set *s, uint64_t first, uint64_t last);
 /* The largest number; 0 when empty. */

@@ -202,7 +202,8 @@ static void refuse_arrival(struct ingest *in, const struct arrival *a, uint32_t 
     if (!is_never)
         note_store(in, r);
     if (a->source)
-        refuse(a->source, &a->origin, a->first, a->count, reason, is_never ? 0 : INGEST_RETRY_MS, err_text(r));
+        refuse(a->source, &a->origin, a->first, a->count, reason, is_never ? 0 : INGEST_RETRY_MS,
+               err_text(r));
 }
 
 static int append(struct ingest *in, enum store_type type, struct slice payload)
@@ -231,8 +232,8 @@ static int rewrite(struct ingest *in, const struct arrival *a, struct seq_range 
     return r;
 }
 
-/* Room for a range more. A producer of samples may live for months and loses some whenever a connection breaks; its
- * oldest gaps are joined, since nobody sends samples again. */
+/* Room for a range more. A producer of samples may live for months and loses some whenever a connection
+ * breaks; its oldest gaps are joined, since nobody sends samples again. */
 static void join_gaps(struct account *k)
 {
     while (k->held.n > 1 && k->held.n + k->pending.n >= SEQ_SET_MAX)

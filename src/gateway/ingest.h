@@ -7,8 +7,9 @@
  * written again with only the events that are missing. A failed commit refuses the whole group: nothing of it
  * is acknowledged, and the senders send again.
  *
- * Samples go the same way and are never answered: what the store does not take is dropped and counted as refused. They
- * wait up to INGEST_SAMPLES_MS for a group that is synced anyway, so that a reading a second costs no sync of its own.
+ * Samples go the same way and are never answered: what the store does not take is dropped and counted as
+ * refused. They wait up to INGEST_SAMPLES_MS for a group that is synced anyway, so that a reading a second
+ * costs no sync of its own.
  *
  * No loop and no sockets here; answers go to the source. One thread. */
 #ifndef GRIDLINE_GATEWAY_INGEST_H
@@ -22,7 +23,7 @@
 enum {
     INGEST_DELAY_MS = 5,
     INGEST_SAMPLES_MS = 1000,
-    INGEST_GROUP_BYTES = 1 << 20, /* a group of that size is committed at once, */
+    INGEST_GROUP_BYTES = 1 << 20,  /* a group of that size is committed at once, */
     INGEST_BATCH_BYTES = 16 << 20, /* and one whose decoded batches hold that much */
     INGEST_RETRY_MS = 1000
 };
@@ -62,8 +63,8 @@ int ingest_block(struct ingest *in, struct ingest_source *source, struct slice b
  * answered. -ENOMEM: they are gone. */
 struct batch_builder *ingest_builder(struct ingest *in);
 int ingest_built(struct ingest *in);
-/* Samples of that origin that samples_reader_packet left in ingest_builder, and how many it could not read. -ENOMEM:
- * they are gone and could not be counted. */
+/* Samples of that origin that samples_reader_packet left in ingest_builder, and how many it could not read.
+ * -ENOMEM: they are gone and could not be counted. */
 int ingest_samples(struct ingest *in, const struct batch_origin *origin, uint32_t unknown);
 /* The sender's ledger. */
 void ingest_counts(struct ingest *in, struct slice payload, const struct frame_counts *counts);

@@ -161,8 +161,8 @@ static void print_account(const struct account *a, struct strbuf *out)
                   ",\"taken\":%" PRIu64 ",\"passed\":%" PRIu64 ",\"duplicate\":%" PRIu64
                   ",\"refused\":%" PRIu64 ",\"no_schema\":%" PRIu64 ",\"queued\":%" PRIu64
                   ",\"highest_seq\":%" PRIu64 ",\"ranges\":%zu,\"counts\":",
-                  a->taken, a->passed, a->duplicate, a->refused, a->no_schema, a->queued, seq_set_max(&a->held),
-                  a->held.n);
+                  a->taken, a->passed, a->duplicate, a->refused, a->no_schema, a->queued,
+                  seq_set_max(&a->held), a->held.n);
     print_counts(strbuf_slice(&a->counts), out);
     strbuf_add_char(out, '}');
 }

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* ledger.h - what this gateway has seen of each (producer, epoch), and which sequence numbers it holds.
  *
- * Per account, always: taken = passed + duplicate + refused + no_schema + queued. Taken is what came in by a BATCH
- * or as SAMPLES, counted each time it comes; passed is in the journal; queued is in the group that waits for its
- * sync; no_schema are samples of a stream that was not announced.
- * Accounts are made again from the journal at start: passed, the numbers held and the sender's last COUNTS
- * are then as before; duplicate and refused start at 0 (they are of this run).
+ * Per account, always: taken = passed + duplicate + refused + no_schema + queued. Taken is what came in by a
+ * BATCH or as SAMPLES, counted each time it comes; passed is in the journal; queued is in the group that
+ * waits for its sync; no_schema are samples of a stream that was not announced. Accounts are made again from
+ * the journal at start: passed, the numbers held and the sender's last COUNTS are then as before; duplicate
+ * and refused start at 0 (they are of this run).
  *
  * Bounded: past LEDGER_MAX accounts the one that was quiet longest is forgotten. What its sender then sends
  * again would be stored twice; `forgotten` counts them. Events without origin (bare lines) have one account,

@@ -31,16 +31,16 @@ struct session {
     struct bufferevent *io;
     struct event *timer;
     enum session_state state;
-    bool has_counts;            /* its own, on this connection */
-    uint8_t role;               /* from HELLO, as origin and host */
+    bool has_counts; /* its own, on this connection */
+    uint8_t role;    /* from HELLO, as origin and host */
     struct frame_origin origin;
     struct strbuf host;
     struct frame_samples_origin samples_origin; /* of an agent, as the next two */
     bool has_samples_counts;
     struct samples_reader *samples; /* NULL: no SAMPLES_ORIGIN yet */
-    struct strbuf name;         /* for the log */
-    struct strbuf out;          /* a frame being written */
-    struct decoder *decoder;    /* LINES */
+    struct strbuf name;             /* for the log */
+    struct strbuf out;              /* a frame being written */
+    struct decoder *decoder;        /* LINES */
     uint64_t bad_lines;
 };
 
@@ -230,8 +230,8 @@ static void on_samples(struct session *s, struct slice payload)
     struct batch_origin origin = {.epoch = s->samples_origin.origin.epoch};
     uint32_t unknown;
     memcpy(origin.producer, s->samples_origin.origin.producer, sizeof origin.producer);
-    int r = samples_reader_packet(s->samples, payload, strbuf_slice(&s->host), ingest_builder(in), &origin, &unknown,
-                                  &why);
+    int r = samples_reader_packet(s->samples, payload, strbuf_slice(&s->host), ingest_builder(in), &origin,
+                                  &unknown, &why);
     if (r == 0)
         r = ingest_samples(in, &origin, unknown);
     if (r < 0)
@@ -296,7 +296,8 @@ static void on_bye(struct session *s, struct slice payload)
 
 static bool is_agent_frame(uint8_t type)
 {
-    return type == FRAME_SCHEMA || type == FRAME_STREAM || type == FRAME_SAMPLES || type == FRAME_SAMPLES_ORIGIN;
+    return type == FRAME_SCHEMA || type == FRAME_STREAM || type == FRAME_SAMPLES ||
+           type == FRAME_SAMPLES_ORIGIN;
 }
 
 /* What one may send who is welcome. */

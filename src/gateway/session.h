@@ -3,8 +3,8 @@
  *
  * A session owns its socket and ends itself. Bounds, a connection: SESSION_HELLO_MAX bytes and
  * SESSION_HELLO_MS until it has said who it is; then one largest frame (or line) of input and
- * SESSION_OUTPUT_MAX of answers that it does not read; an agent also what event/samples.h allows. A malformed frame ends its connection with BYE 2 and
- * nobody else's. Everything is on the loop. */
+ * SESSION_OUTPUT_MAX of answers that it does not read; an agent also what event/samples.h allows. A malformed
+ * frame ends its connection with BYE 2 and nobody else's. Everything is on the loop. */
 #ifndef GRIDLINE_GATEWAY_SESSION_H
 #define GRIDLINE_GATEWAY_SESSION_H
 

@@ -145,8 +145,8 @@ struct frame_pong {
     int64_t t0_ns, t1_ns, t2_ns;
 };
 
-/* Whose samples follow on this connection: a producer of their own, since they have their own sequence numbers.
- * Everything announced before is forgotten. */
+/* Whose samples follow on this connection: a producer of their own, since they have their own sequence
+ * numbers. Everything announced before is forgotten. */
 struct frame_samples_origin {
     struct frame_origin origin; /* neither all zero nor epoch 0 */
     bool wants_ok;              /* SCHEMA_OK and STREAM_OK, please: for datagrams */

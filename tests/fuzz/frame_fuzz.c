@@ -144,7 +144,8 @@ static void fuzz_stream_ok(struct slice payload)
     if (frame_get_stream_ok(payload, &a) < 0)
         return;
     frame_put_stream_ok(&out, &a);
-    check(frame_get_stream_ok(again(FRAME_STREAM_OK), &b) == 0 && a.stream == b.stream && a.baseline == b.baseline);
+    check(frame_get_stream_ok(again(FRAME_STREAM_OK), &b) == 0 && a.stream == b.stream &&
+          a.baseline == b.baseline);
 }
 
 static void fuzz_bye(struct slice payload)
@@ -159,9 +160,15 @@ static void fuzz_bye(struct slice payload)
 static void fuzz_payload(uint8_t type, struct slice payload)
 {
     static void (*const by_type[])(struct slice) = {
-        [FRAME_HELLO] = fuzz_hello,   [FRAME_WELCOME] = fuzz_welcome, [FRAME_ACK] = fuzz_ack,
-        [FRAME_REFUSE] = fuzz_refuse, [FRAME_COUNTS] = fuzz_counts,   [FRAME_PING] = fuzz_ping,
-        [FRAME_PONG] = fuzz_pong,     [FRAME_BYE] = fuzz_bye,         [FRAME_ACTIVATE] = fuzz_activate,
+        [FRAME_HELLO] = fuzz_hello,
+        [FRAME_WELCOME] = fuzz_welcome,
+        [FRAME_ACK] = fuzz_ack,
+        [FRAME_REFUSE] = fuzz_refuse,
+        [FRAME_COUNTS] = fuzz_counts,
+        [FRAME_PING] = fuzz_ping,
+        [FRAME_PONG] = fuzz_pong,
+        [FRAME_BYE] = fuzz_bye,
+        [FRAME_ACTIVATE] = fuzz_activate,
         [FRAME_SCHEMA_OK] = fuzz_schema_ok,
         [FRAME_STREAM_OK] = fuzz_stream_ok,
         [FRAME_SAMPLES_ORIGIN] = fuzz_samples_origin,

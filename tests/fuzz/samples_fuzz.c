@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Samples: an input is records of u8 type (0 SCHEMA, 1 STREAM, else SAMPLES), u16 length and payload, as a connection
- * brings them. Hardly any mutation has a schema's hash right, so four schemas are announced before.
+/* Samples: an input is records of u8 type (0 SCHEMA, 1 STREAM, else SAMPLES), u16 length and payload, as a
+ * connection brings them. Hardly any mutation has a schema's hash right, so four schemas are announced
+ * before.
  *
- * Two readers get the same, but the second only what the first took: if an error left a trace in the first, they come
- * to differ. What a packet decodes to must encode again, with and without ROLL, and decode to the same. */
+ * Two readers get the same, but the second only what the first took: if an error left a trace in the first,
+ * they come to differ. What a packet decodes to must encode again, with and without ROLL, and decode to the
+ * same. */
 #include "base/cursor.h"
 #include "event/samples.h"
 #include "event/schema_bytes.h"
@@ -27,14 +29,20 @@ static void check(bool is_true)
         abort();
 }
 
-#define NAME(s) {(s), sizeof(s) - 1}
+#define NAME(s)            \
+    {                      \
+        (s), sizeof(s) - 1 \
+    }
 
 static void make_schemas(void)
 {
     static const struct field types[] = {
-        {.name = NAME("key"), .type = VALUE_TEXT, .role = ROLE_KEY}, {.name = NAME("int"), .type = VALUE_INT},
-        {.name = NAME("uint"), .type = VALUE_UINT},                  {.name = NAME("float"), .type = VALUE_FLOAT},
-        {.name = NAME("bool"), .type = VALUE_BOOL},                  {.name = NAME("text"), .type = VALUE_TEXT},
+        {.name = NAME("key"), .type = VALUE_TEXT, .role = ROLE_KEY},
+        {.name = NAME("int"), .type = VALUE_INT},
+        {.name = NAME("uint"), .type = VALUE_UINT},
+        {.name = NAME("float"), .type = VALUE_FLOAT},
+        {.name = NAME("bool"), .type = VALUE_BOOL},
+        {.name = NAME("text"), .type = VALUE_TEXT},
         {.name = NAME("bytes"), .type = VALUE_BYTES},
     };
     static const struct field twice[] = {
@@ -75,7 +83,8 @@ static int give(struct end *e, uint8_t type, struct slice payload)
 
 static void end_init(struct end *e, struct registry *registry, bool knows_schemas)
 {
-    *e = (struct end){.reader = samples_reader_create(registry), .builder = batch_builder_create(registry, 0)};
+    *e =
+        (struct end){.reader = samples_reader_create(registry), .builder = batch_builder_create(registry, 0)};
     for (uint32_t i = 0; i < SCHEMAS && knows_schemas; i++) {
         struct strbuf out = {0};
         strbuf_add_u32(&out, i + 1);
@@ -99,10 +108,12 @@ static void check_same(const struct batch *a, const struct batch *b)
         return;
     }
     check(a->n == b->n && a->origin.first_seq == b->origin.first_seq);
-    check(a->origin.clock.offset_ns == b->origin.clock.offset_ns && a->origin.clock.bound_ns == b->origin.clock.bound_ns &&
+    check(a->origin.clock.offset_ns == b->origin.clock.offset_ns &&
+          a->origin.clock.bound_ns == b->origin.clock.bound_ns &&
           a->origin.clock.generation == b->origin.clock.generation);
     for (size_t i = 0; i < a->n; i++)
-        check(schema_same(a->events[i].schema, b->events[i].schema) && event_eq(&a->events[i], &b->events[i]));
+        check(schema_same(a->events[i].schema, b->events[i].schema) &&
+              event_eq(&a->events[i], &b->events[i]));
 }
 
 static bool same_stream(const struct event *a, const struct event *b)
@@ -115,9 +126,10 @@ static bool same_stream(const struct event *a, const struct event *b)
     return true;
 }
 
-/* The number of the event's stream at the writer, announced to the reader if it is new; 0: over a limit of the writer,
- * which counts the names of missing fields too. */
-static uint32_t stream_of(struct samples_writer *w, struct end *to, const struct batch *b, size_t at, uint32_t *numbers)
+/* The number of the event's stream at the writer, announced to the reader if it is new; 0: over a limit of
+ * the writer, which counts the names of missing fields too. */
+static uint32_t stream_of(struct samples_writer *w, struct end *to, const struct batch *b, size_t at,
+                          uint32_t *numbers)
 {
     for (size_t i = 0; i < at; i++)
         if (same_stream(&b->events[i], &b->events[at]))
@@ -144,7 +156,8 @@ static void encode_again(struct registry *registry, const struct batch *b, enum 
     bool is_whole = b->n <= AGAIN_MAX;
     for (size_t i = 0; i < b->n && is_whole; i++) {
         numbers[i] = stream_of(w, &to, b, i, numbers);
-        int r = numbers[i] ? samples_writer_add(w, numbers[i], b->events[i].time_ns, b->events[i].values) : E_LIMIT;
+        int r = numbers[i] ? samples_writer_add(w, numbers[i], b->events[i].time_ns, b->events[i].values)
+                           : E_LIMIT;
         check(r == 0 || r == E_LIMIT);
         is_whole = r == 0;
     }

@@ -57,7 +57,8 @@ static uint32_t announce(struct link *l, const struct schema *s, const char *pro
     struct diag why = {0};
     strbuf_reset(&l->schema);
     strbuf_reset(&l->stream);
-    assert_int_equal(samples_writer_announce(l->w, s, slice_str(prog), values, &l->schema, &l->stream, &number), 0);
+    assert_int_equal(
+        samples_writer_announce(l->w, s, slice_str(prog), values, &l->schema, &l->stream, &number), 0);
     if (l->schema.n && samples_reader_schema(l->r, strbuf_slice(&l->schema), &why) < 0)
         fail_msg("%s", why.message);
     if (samples_reader_stream(l->r, strbuf_slice(&l->stream), &why) < 0)
@@ -171,7 +172,7 @@ static void change(uint64_t *seed, struct model *m, uint32_t i)
     else if (kind < 4 || v->type == VALUE_NONE || value_is_text(type) || type == VALUE_BOOL)
         *v = random_of(seed, type, m->text[i]);
     else if (type == VALUE_FLOAT)
-        *v = value_float((double)random_below(seed, 10000) / (kind == 4 ? 10000.0 : 100.0));
+        *v = value_float((double)random_below(seed, 10000) / (kind == 4 ? 1e4 : kind == 5 ? 1e9 : 100.0));
     else
         v->u += random_below(seed, 300) - (kind == 5 ? 200 : 0);
     if (!m->schema->names_once && i == m->schema->n_fields - 1 && v->type != VALUE_NONE)
@@ -194,7 +195,8 @@ static void start_model(uint64_t *seed, struct model *m, unsigned number)
     (void)snprintf(m->prog, sizeof m->prog, "p%u", number % 3);
     for (uint32_t i = 0; i < m->schema->n_fields; i++)
         change(seed, m, i);
-    if (!m->schema->names_once && m->schema->fields[0].role != m->schema->fields[m->schema->n_fields - 1].role)
+    if (!m->schema->names_once &&
+        m->schema->fields[0].role != m->schema->fields[m->schema->n_fields - 1].role)
         m->values[0] = m->values[m->schema->n_fields - 1] = value_none(); /* a key does not give way */
 }
 
@@ -282,7 +284,10 @@ static void test_random_rows(void **state)
         random_round(seed, seed % 3 ? SAMPLES_ROLL : 0);
 }
 
-#define TEXT(s) {(s), sizeof(s) - 1}
+#define TEXT(s)            \
+    {                      \
+        (s), sizeof(s) - 1 \
+    }
 static const struct field mixed_fields[] = {
     {.name = TEXT("device"), .type = VALUE_TEXT, .role = ROLE_KEY},
     {.name = TEXT("n"), .type = VALUE_UINT, .kind = KIND_COUNTER},
@@ -316,10 +321,39 @@ static struct value *mixed_values(uint64_t n)
 static void test_edges(void **state)
 {
     (void)state;
-    static const uint64_t words[] = {0, 1, 2, INT64_MAX, (uint64_t)INT64_MAX + 1, UINT64_MAX, UINT64_MAX - 1, 1ull << 56,
-                                     (1ull << 55) - 1, (1ull << 56) - 2, (1ull << 56) - 3};
-    static const double floats[] = {0.0, -0.0, NAN, INFINITY, -INFINITY, 0.1, 25.3, 25.31, 0.0001, 0.00001, 1e22, 5e-324,
-                                    -1e-300, 9007199254740991.0, 9007199254740992.0, 90071992547409.91, 1e15, -1e15};
+    static const uint64_t words[] = {0,
+                                     1,
+                                     2,
+                                     INT64_MAX,
+                                     (uint64_t)INT64_MAX + 1,
+                                     UINT64_MAX,
+                                     UINT64_MAX - 1,
+                                     1ull << 56,
+                                     (1ull << 55) - 1,
+                                     (1ull << 56) - 2,
+                                     (1ull << 56) - 3};
+    static const double floats[] = {0.0,
+                                    -0.0,
+                                    NAN,
+                                    INFINITY,
+                                    -INFINITY,
+                                    0.1,
+                                    25.3,
+                                    25.31,
+                                    0.0001,
+                                    0.00001,
+                                    1e22,
+                                    5e-324,
+                                    -1e-300,
+                                    0.000123456,
+                                    1e-9,
+                                    1e-10,
+                                    12.3456789,
+                                    9007199254740991.0,
+                                    9007199254740992.0,
+                                    90071992547409.91,
+                                    1e15,
+                                    -1e15};
     enum { WORDS = sizeof words / sizeof *words, FLOATS = sizeof floats / sizeof *floats };
     struct schema *s = mixed_schema();
     for (int roll = 0; roll < 2; roll++) {
@@ -369,8 +403,8 @@ static void test_layout(void **state)
     link_open(&l, SAMPLES_ROLL);
     struct value v[] = {value_text(SLICE_LIT("sda")), value_uint(1000), value_int(2), value_float(0.25)};
     uint32_t number = announce(&l, s, "agent", v);
-    static const unsigned char stream[] = {1, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 5, 'a', 'g', 'e', 'n', 't',
-                                           4, 's', 'd', 'a', 0xea, 7, 6, 2, 2, 50};
+    static const unsigned char stream[] = {1,   0,   0,   0,   1, 0,   0,   0,   0,    0, 0, 0, 5, 'a',
+                                           'g', 'e', 'n', 't', 4, 's', 'd', 'a', 0xea, 7, 6, 2, 2, 50};
     check_bytes(strbuf_slice(&l.stream), stream, sizeof stream);
     assert_int_equal(samples_writer_add(l.w, number, 256, v), 0);
     v[1] = value_uint(1100);
@@ -438,7 +472,8 @@ static void test_full(void **state)
 static void test_not_allowed(void **state)
 {
     (void)state;
-    static const struct field twice[] = {{.name = TEXT("a"), .type = VALUE_INT}, {.name = TEXT("a"), .type = VALUE_UINT}};
+    static const struct field twice[] = {{.name = TEXT("a"), .type = VALUE_INT},
+                                         {.name = TEXT("a"), .type = VALUE_UINT}};
     struct schema *s = mixed_schema(), *s2 = make_schema("twice", twice, 2);
     struct link l;
     struct strbuf a = {0}, b = {0};
@@ -456,7 +491,8 @@ static void test_not_allowed(void **state)
     v[5] = value_text(SLICE_LIT("\xff"));
     assert_int_equal(samples_writer_add(l.w, number, 1, v), E_PROTO);
     assert_int_equal(samples_writer_announce(l.w, s, SLICE_LIT("p"), v, &a, &b, &other), E_PROTO);
-    assert_int_equal(samples_writer_announce(l.w, s, SLICE_LIT("\n"), mixed_values(1), &a, &b, &other), E_PROTO);
+    assert_int_equal(samples_writer_announce(l.w, s, SLICE_LIT("\n"), mixed_values(1), &a, &b, &other),
+                     E_PROTO);
     assert_int_equal(samples_writer_add(l.w, 0, 1, mixed_values(1)), -EINVAL);
     assert_int_equal(samples_writer_add(l.w, 3, 1, mixed_values(1)), -EINVAL);
     assert_int_equal(samples_writer_rows(l.w), 0);
@@ -477,8 +513,8 @@ static void test_not_allowed(void **state)
     schema_unref(s2);
 }
 
-/* Cut anywhere or with a bit turned: refused, and then the packet as it was still gives what was sent; or it means
- * something else. Nothing is read behind its end (ASan). */
+/* Cut anywhere or with a bit turned: refused, and then the packet as it was still gives what was sent; or it
+ * means something else. Nothing is read behind its end (ASan). */
 static void test_damage(void **state)
 {
     (void)state;
@@ -502,7 +538,8 @@ static void test_damage(void **state)
             free(cut);
         }
         unsigned refused = 0;
-        for (size_t bit = 0; bit < packet.n * 8 && !roll; bit++) { /* nothing rolls: the reader stays as it is */
+        for (size_t bit = 0; bit < packet.n * 8 && !roll;
+             bit++) { /* nothing rolls: the reader stays as it is */
             l.packet.p[bit / 8] ^= (char)(1 << bit % 8);
             batch_unref(receive(&l, packet, &rc));
             refused += rc < 0;
@@ -575,12 +612,14 @@ static void test_unknown(void **state)
         assert_true(roll ? !b : b->n == 1);
         batch_unref(b);
         struct diag why;
-        assert_int_equal(samples_reader_stream(l.r, strbuf_slice(&stream), &why), 0); /* late, and all is well */
+        assert_int_equal(samples_reader_stream(l.r, strbuf_slice(&stream), &why),
+                         0); /* late, and all is well */
         b = receive(&l, strbuf_slice(&l.packet), &rc);
         assert_int_equal(rc, 0);
         assert_int_equal(b->n, 3);
         batch_unref(b);
-        if (!roll) { /* another baseline for the first stream: what was made for the old one is not guessed at */
+        if (!roll) { /* another baseline for the first stream: what was made for the old one is not guessed at
+                      */
             stream.p[0] = 1;
             stream.p[8] = 5;
             assert_int_equal(samples_reader_stream(l.r, strbuf_slice(&stream), &why), 0);
@@ -641,7 +680,8 @@ static void test_announcements(void **state)
     uint32_t n = 3;
     while (give_stream(&l, n, 1, EVENT_ORIGIN_MAX) == 0)
         n++;
-    assert_int_equal(give_stream(&l, n, 1, EVENT_ORIGIN_MAX), E_LIMIT); /* by memory, long before all numbers */
+    assert_int_equal(give_stream(&l, n, 1, EVENT_ORIGIN_MAX),
+                     E_LIMIT); /* by memory, long before all numbers */
     assert_true(n > 20000 && n < SAMPLES_STREAMS_MAX);
     link_close(&l);
     link_close(&second);
@@ -698,13 +738,14 @@ static void test_no_memory(void **state)
         uint32_t unknown;
         int r;
         link_open(&l, SAMPLES_ROLL);
-#define AGAIN(call)                                                                                          \
-    do {                                                                                                     \
-        r = (call);                                                                                          \
-        assert_true(r == 0 || r == -ENOMEM);                                                                 \
+#define AGAIN(call)                          \
+    do {                                     \
+        r = (call);                          \
+        assert_true(r == 0 || r == -ENOMEM); \
     } while (r < 0)
         mem_fail_after(nth);
-        AGAIN(samples_writer_announce(l.w, s, SLICE_LIT("p"), mixed_values(0), &l.schema, &l.stream, &number));
+        AGAIN(
+            samples_writer_announce(l.w, s, SLICE_LIT("p"), mixed_values(0), &l.schema, &l.stream, &number));
         AGAIN(samples_reader_schema(l.r, strbuf_slice(&l.schema), &why));
         AGAIN(samples_reader_stream(l.r, strbuf_slice(&l.stream), &why));
         for (uint64_t n = 1; n < 30; n++)
@@ -724,8 +765,9 @@ static void test_no_memory(void **state)
     schema_unref(s);
 }
 
-/* A host like that of data/host1hz: 30 streams with 22 values each, a reading a second; counters that step, memory in
- * bytes by pages, percentages with two decimals; about 19 % of the values differ from the reading before. */
+/* A host like that of data/host1hz: 30 streams with 22 values each, a reading a second; counters that step,
+ * memory in bytes by pages, percentages with two decimals; about 19 % of the values differ from the reading
+ * before. */
 enum { HOST_STREAMS = 30, HOST_VALUES = 22, HOST_SECONDS = 300 };
 
 static struct schema *host_schema(unsigned number)
@@ -812,10 +854,11 @@ static void measure(enum samples_flags flags)
         batch_unref(b);
     }
     double n = (double)HOST_STREAMS * HOST_VALUES * HOST_SECONDS;
-    print_message("%s: %.3f bytes and %.1f ns to write, %.1f ns to read a value sampled; announced once: %zu bytes; "
-                  "as a block: %zu bytes a second\n",
-                  flags & SAMPLES_ROLL ? "roll" : "no roll", (double)l.packet_bytes / n, (double)write_ns / n,
-                  (double)read_ns / n, l.announced_bytes, block);
+    print_message(
+        "%s: %.3f bytes and %.1f ns to write, %.1f ns to read a value sampled; announced once: %zu bytes; "
+        "as a block: %zu bytes a second\n",
+        flags & SAMPLES_ROLL ? "roll" : "no roll", (double)l.packet_bytes / n, (double)write_ns / n,
+        (double)read_ns / n, l.announced_bytes, block);
     assert_true((double)l.packet_bytes / n < (flags & SAMPLES_ROLL ? 1.5 : 8));
     for (unsigned i = 0; i < HOST_STREAMS; i++)
         schema_unref(schemas[i]);
@@ -832,12 +875,12 @@ static void test_figures(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_random_rows),      cmocka_unit_test(test_edges),
-        cmocka_unit_test(test_layout),           cmocka_unit_test(test_full),
-        cmocka_unit_test(test_not_allowed),      cmocka_unit_test(test_damage),
-        cmocka_unit_test(test_missing_packet),   cmocka_unit_test(test_unknown),
-        cmocka_unit_test(test_announcements),    cmocka_unit_test(test_too_many_streams),
-        cmocka_unit_test(test_no_memory),        cmocka_unit_test(test_figures),
+        cmocka_unit_test(test_random_rows),    cmocka_unit_test(test_edges),
+        cmocka_unit_test(test_layout),         cmocka_unit_test(test_full),
+        cmocka_unit_test(test_not_allowed),    cmocka_unit_test(test_damage),
+        cmocka_unit_test(test_missing_packet), cmocka_unit_test(test_unknown),
+        cmocka_unit_test(test_announcements),  cmocka_unit_test(test_too_many_streams),
+        cmocka_unit_test(test_no_memory),      cmocka_unit_test(test_figures),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

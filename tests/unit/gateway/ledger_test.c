@@ -94,12 +94,12 @@ static void test_print(void **state)
     assert_true(account_check(a));
     assert_int_equal(set_counts(a, 3, true), 0);
     ledger_print(&l, &out);
-    assert_string_equal(
-        out.p,
-        "{\"hop\":\"gateway\",\"forgotten\":0,\"accounts\":[{\"producer\":"
-        "\"01020000000000000000000000000000\",\"epoch\":1,\"class\":\"events\",\"state\":\"closed\",\"taken\":6,\"passed\":3,"
-        "\"duplicate\":2,\"refused\":1,\"no_schema\":0,\"queued\":0,\"highest_seq\":3,\"ranges\":1,\"counts\":{\"taken\":"
-        "3,\"passed\":3,\"queued\":0,\"dropped\":{}}}]}\n");
+    assert_string_equal(out.p, "{\"hop\":\"gateway\",\"forgotten\":0,\"accounts\":[{\"producer\":"
+                               "\"01020000000000000000000000000000\",\"epoch\":1,\"class\":\"events\","
+                               "\"state\":\"closed\",\"taken\":6,\"passed\":3,"
+                               "\"duplicate\":2,\"refused\":1,\"no_schema\":0,\"queued\":0,\"highest_seq\":3,"
+                               "\"ranges\":1,\"counts\":{\"taken\":"
+                               "3,\"passed\":3,\"queued\":0,\"dropped\":{}}}]}\n");
     a->passed++;
     assert_false(account_check(a));
     strbuf_fini(&out);

@@ -308,7 +308,8 @@ static void test_samples(void **state)
     int64_t n = frame_read(strbuf_slice(&in), FRAME_PAYLOAD_MAX, &first);
     assert_int_equal(first.type, FRAME_WELCOME);
     assert_int_equal(n + FRAME_HEAD + (int64_t)pong.payload.n, in.n); /* nothing but these two */
-    assert_int_not_equal(ingest_delay_ms(b.in), INGEST_DELAY_MS); /* on a slow machine they may be stored by now */
+    assert_int_not_equal(ingest_delay_ms(b.in),
+                         INGEST_DELAY_MS); /* on a slow machine they may be stored by now */
     assert_int_equal(ledger_account(&b.ledger, &samples)->taken, 5);
     strbuf_reset(&out);
     put_batch(&out, 1, 1, 1); /* this one is waited for */
@@ -562,10 +563,11 @@ static void test_shut_down(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_talk),     cmocka_unit_test(test_malformed),   cmocka_unit_test(test_too_large),
-        cmocka_unit_test(test_silent),   cmocka_unit_test(test_never_reads), cmocka_unit_test(test_lines),
-        cmocka_unit_test(test_too_many), cmocka_unit_test(test_shut_down),   cmocka_unit_test(test_samples),
-        cmocka_unit_test(test_malformed_samples),
+        cmocka_unit_test(test_talk),        cmocka_unit_test(test_malformed),
+        cmocka_unit_test(test_too_large),   cmocka_unit_test(test_silent),
+        cmocka_unit_test(test_never_reads), cmocka_unit_test(test_lines),
+        cmocka_unit_test(test_too_many),    cmocka_unit_test(test_shut_down),
+        cmocka_unit_test(test_samples),     cmocka_unit_test(test_malformed_samples),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

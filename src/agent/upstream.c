@@ -50,18 +50,23 @@ static void make_origin(struct frame_origin *o)
 
 /* ---------------------------------------------------------------- the connection's callbacks */
 
+/* Everything announced is forgotten, at both ends. */
+static void begin_anew(struct upstream *u)
+{
+    u->connection++;
+    samples_writer_reset(u->samples);
+    strbuf_reset(&u->packet);
+    frame_put_samples_origin(&u->packet, &(struct frame_samples_origin){.origin = u->samples_origin});
+    struct slice frame = strbuf_slice(&u->packet);
+    u->is_down = strbuf_failed(&u->packet) ||
+                 uplink_send(u->link, FRAME_SAMPLES_ORIGIN, slice_from(frame, FRAME_HEAD)) < 0;
+}
+
 static void on_ready(void *arg, const struct frame_welcome *w)
 {
     struct upstream *u = arg;
     (void)w; /* its times are for the global clock, which is the gateway's issue */
-    u->connection++;
-    u->is_down = false;
-    samples_writer_reset(u->samples);
-    strbuf_reset(&u->packet);
-    strbuf_add(&u->packet, u->samples_origin.producer, sizeof u->samples_origin.producer);
-    strbuf_add_u64(&u->packet, u->samples_origin.epoch);
-    if (strbuf_failed(&u->packet) || uplink_send(u->link, FRAME_SAMPLES_ORIGIN, strbuf_slice(&u->packet)) < 0)
-        u->is_down = true;
+    begin_anew(u);
     if (u->on_state)
         u->on_state(u->arg, true, uplink_address(u->link));
 }
@@ -74,9 +79,10 @@ static void on_down(void *arg)
         u->on_state(u->arg, false, uplink_address(u->link));
 }
 
-static void on_frame(void *arg, const struct frame *f)
+static int on_frame(void *arg, const struct frame *f)
 {
-    (void)arg, (void)f; /* control comes with the gateway's side */
+    (void)arg, (void)f; /* control comes with the gateway's side; a frame that is not known yet is no error */
+    return 0;
 }
 
 static const struct uplink_ops link_ops = {.on_ready = on_ready, .on_down = on_down, .on_frame = on_frame};
@@ -185,11 +191,10 @@ static void send_packet(struct upstream *u)
         u->counts.passed += rows;
         return;
     }
-    /* The receiver's baselines are those of before the packet, ours are not: begin again with new
-     * announcements. */
+    /* The receiver's baselines are those of before the packet, ours are not. */
     drop_rows(u, rows, r == -ENOMEM ? DROP_MEMORY : DROP_UNWRITABLE);
-    samples_writer_reset(u->samples);
-    u->connection++;
+    if (uplink_is_ready(u->link))
+        begin_anew(u);
 }
 
 static int announce(struct upstream *u, struct stream *s, const struct value *values)
@@ -296,7 +301,10 @@ int upstream_pump(struct upstream *u, int64_t now_ns)
         u->counts_at_ns = now_ns;
         tell_counts(u, false);
     }
-    return uplink_pump(u->link, now_ns);
+    int ms = uplink_pump(u->link, now_ns);
+    if (u->is_down && uplink_is_ready(u->link)) /* its output was full */
+        begin_anew(u);
+    return ms;
 }
 
 int upstream_wait_fd(const struct upstream *u, short *events)

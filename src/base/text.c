@@ -219,3 +219,17 @@ unsigned text_distance(struct slice a, struct slice b)
     }
     return row[a.n % 3][b.n];
 }
+
+struct text_nearest text_nearest_of(struct slice word)
+{
+    return (struct text_nearest){.word = word, .distance = word.n <= 3 ? 2 : 3}; /* one slip in a short word, else two */
+}
+
+void text_nearest_try(struct text_nearest *near, const char *candidate)
+{
+    unsigned d = text_distance(near->word, slice_str(candidate));
+    if (d >= near->distance || d >= near->word.n)
+        return;
+    near->best = candidate;
+    near->distance = d;
+}

@@ -39,4 +39,17 @@ enum { TEXT_DISTANCE_MAX = 32 };
  * case ignored: for "did you mean". Words of more than TEXT_DISTANCE_MAX bytes are TEXT_DISTANCE_MAX apart. */
 unsigned text_distance(struct slice a, struct slice b);
 
+/* The nearest of some words, if it is near enough to be what was meant:
+ *
+ *     struct text_nearest near = text_nearest_of(word);
+ *     text_nearest_try(&near, "convert"); ...
+ *     if (near.best) ... did you mean */
+struct text_nearest {
+    struct slice word;
+    const char *best; /* borrowed from text_nearest_try; NULL = none is near */
+    unsigned distance;
+};
+struct text_nearest text_nearest_of(struct slice word);
+void text_nearest_try(struct text_nearest *near, const char *candidate);
+
 #endif

@@ -20,18 +20,13 @@ struct parse {
 
 const char *options_nearest(struct slice word, const void *words, size_t n, size_t stride)
 {
-    const char *best = NULL;
-    unsigned best_distance = word.n <= 3 ? 2 : 3; /* one slip in a short word, two in a longer one */
+    struct text_nearest near = text_nearest_of(word);
     for (size_t i = 0; i < n; i++) {
         const char *w;
         memcpy(&w, (const char *)words + i * stride, sizeof w);
-        unsigned d = text_distance(word, slice_str(w));
-        if (d < best_distance && d < word.n) {
-            best = w;
-            best_distance = d;
-        }
+        text_nearest_try(&near, w);
     }
-    return best;
+    return near.best;
 }
 
 static size_t count_options(const struct option_spec *table)

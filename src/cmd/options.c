@@ -88,6 +88,15 @@ static int set_time(struct parse *p, const struct option_spec *o, const char *va
     return 0;
 }
 
+static int add_text(struct parse *p, const struct option_spec *o, const char *value)
+{
+    struct option_texts *texts = (void *)((char *)p->state + o->offset);
+    if (texts->n == OPTION_TEXTS_MAX)
+        return diag_set(p->why, E_LIMIT, 0, "--%s can be given %d times", o->name, OPTION_TEXTS_MAX);
+    texts->v[texts->n++] = value;
+    return 0;
+}
+
 static int set_value(struct parse *p, const struct option_spec *o, const char *value)
 {
     void *to = (char *)p->state + o->offset;
@@ -99,6 +108,8 @@ static int set_value(struct parse *p, const struct option_spec *o, const char *v
     case OPTION_FILE:
         memcpy(to, &value, sizeof value);
         return 0;
+    case OPTION_TEXTS:
+        return add_text(p, o, value);
     case OPTION_FORMAT:
     case OPTION_INPUT:
         return set_format(p, o, value);

@@ -26,6 +26,7 @@ enum option_type {
     OPTION_FLAG,     /* bool; no value */
     OPTION_TEXT,     /* const char *, borrowed from argv; NULL = not given */
     OPTION_FILE,     /* the same; completion offers files */
+    OPTION_TEXTS,    /* struct option_texts: may be given again, and each time adds one */
     OPTION_FORMAT,   /* const struct encoding *, one that can be written */
     OPTION_INPUT,    /* const struct encoding *, one that can be read */
     OPTION_LEVEL,    /* uint8_t, enum level */
@@ -37,6 +38,13 @@ enum option_type {
 struct option_time {
     bool is_set;
     int64_t at_ns;
+};
+
+enum { OPTION_TEXTS_MAX = 64 };
+
+struct option_texts {
+    const char *v[OPTION_TEXTS_MAX]; /* borrowed from argv, in order */
+    size_t n;
 };
 
 struct option_spec {

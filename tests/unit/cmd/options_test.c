@@ -14,6 +14,7 @@ struct state {
     int64_t duration;
     struct option_time time;
     uint8_t level;
+    struct option_texts texts;
 };
 
 static const struct option_spec table[] = {
@@ -27,6 +28,7 @@ static const struct option_spec table[] = {
     {0, "timeout", OPTION_DURATION, "DURATION", offsetof(struct state, duration), "a duration"},
     {0, "from", OPTION_TIME, "TIME", offsetof(struct state, time), "a time"},
     {'l', "level", OPTION_LEVEL, "LEVEL", offsetof(struct state, level), "a level"},
+    {'s', "set", OPTION_TEXTS, "KEY=VALUE", offsetof(struct state, texts), "texts"},
     {0},
 };
 
@@ -109,6 +111,23 @@ static void test_help_wins(void **unused)
     assert_int_equal(parse("a -- --help"), OPTIONS_OK);
 }
 
+static void test_texts_add_up(void **unused)
+{
+    char *many[2 * OPTION_TEXTS_MAX + 2], letter[] = "-s", text[] = "a=1";
+    int n = 0;
+    (void)unused;
+    assert_int_equal(parse("-s a=1 --set b=2 -sa=3 file"), OPTIONS_OK);
+    assert_int_equal(state.texts.n, 3);
+    assert_string_equal(state.texts.v[0], "a=1");
+    assert_string_equal(state.texts.v[1], "b=2");
+    assert_string_equal(state.texts.v[2], "a=3");
+    for (; n < 2 * OPTION_TEXTS_MAX + 2; n++)
+        many[n] = n % 2 ? text : letter;
+    state = (struct state){0};
+    assert_int_equal(options_parse(&verb, n, many, 0, &state, &operands, &why), OPTIONS_BAD);
+    assert_non_null(strstr(why.message, "64 times"));
+}
+
 static void refuses(const char *text, const char *says)
 {
     assert_int_equal(parse(text), OPTIONS_BAD);
@@ -153,6 +172,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_forms),     cmocka_unit_test(test_values),   cmocka_unit_test(test_operands),
         cmocka_unit_test(test_help_wins), cmocka_unit_test(test_refusals), cmocka_unit_test(test_nearest),
+        cmocka_unit_test(test_texts_add_up),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

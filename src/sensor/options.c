@@ -23,6 +23,11 @@ const char *options_type_name(enum sensor_option_type type)
     return types[type].name;
 }
 
+const char *options_type_example(enum sensor_option_type type)
+{
+    return types[type].example;
+}
+
 const struct sensor_option *options_find(const struct sensor_ops *ops, const char *name)
 {
     for (const struct sensor_option *o = ops->options; o && o->name; o++)
@@ -54,22 +59,21 @@ static int parse_string(struct slice text, struct arena *arena, const char **out
     return 0;
 }
 
-/* One text of any type but a list. */
-static int parse_one(const struct sensor_option *o, struct slice text, struct arena *arena, char *at)
+int options_parse_text(enum sensor_option_type type, struct slice text, struct arena *arena, void *at)
 {
-    switch (o->type) {
+    switch (type) {
     case SENSOR_FLAG:
-        return parse_flag(text, (bool *)at);
+        return parse_flag(text, at);
     case SENSOR_INT:
-        return num_parse_int(text, (int64_t *)(void *)at);
+        return num_parse_int(text, at);
     case SENSOR_FLOAT:
-        return num_parse_float(text, (double *)(void *)at);
+        return num_parse_float(text, at);
     case SENSOR_SIZE:
-        return num_parse_size(text, (uint64_t *)(void *)at);
+        return num_parse_size(text, at);
     case SENSOR_DURATION:
-        return num_parse_duration(text, (int64_t *)(void *)at);
+        return num_parse_duration(text, at);
     case SENSOR_STRING:
-        return parse_string(text, arena, (const char **)(void *)at);
+        return parse_string(text, arena, at);
     case SENSOR_LIST:
         break;
     }
@@ -99,7 +103,7 @@ static int apply(const struct sensor_ops *ops, const struct sensor_setting *s, s
         return parse_list(s->texts, s->n, arena, (struct sensor_list *)(void *)(state + o->offset));
     if (s->n != 1)
         return diag_set(why, -EINVAL, 0, "%s.%s takes one value, not %zu", ops->name, s->name, s->n);
-    int r = parse_one(o, slice_str(s->texts[0]), arena, state + o->offset);
+    int r = options_parse_text(o->type, slice_str(s->texts[0]), arena, state + o->offset);
     if (r == -ENOMEM)
         return r;
     return r < 0 ? diag_set(why, -EINVAL, 0, "%s.%s: \"%s\" is not a %s; write %s", ops->name, s->name, s->texts[0],
@@ -114,7 +118,7 @@ static int apply_default(const struct sensor_option *o, struct arena *arena, cha
     size_t n = 0;
     struct slice rest = slice_str(o->default_text);
     if (o->type != SENSOR_LIST)
-        return parse_one(o, rest, arena, state + o->offset);
+        return options_parse_text(o->type, rest, arena, state + o->offset);
     while (rest.n && n < sizeof words / sizeof *words) {
         const char *blank = memchr(rest.p, ' ', rest.n);
         struct slice word = slice_of(rest.p, blank ? (size_t)(blank - rest.p) : rest.n);

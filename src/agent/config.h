@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* config.h - the agent's configuration: a file in libconfuse's syntax, drop-ins, the environment, flags; or a
- * document from a URL in place of the sensors. One table (config.c) gives parser, ranges, defaults and help
- * of the agent's own keys; the sensors' come from their option tables. A configuration is parsed and checked
- * as a whole before anything uses it, and is immutable then: reloading makes a new one and compares.
+ * document from a URL in place of the sensors. One table (config_table.c) gives parser, ranges, defaults and
+ * help of the agent's own keys; the sensors' come from their option tables. A configuration is parsed and
+ * checked as a whole before anything uses it, and is immutable then: reloading makes a new one and compares.
  *
  *     host = "node7"
  *     gateway = {"tcp://127.0.0.1:14830"}
@@ -13,7 +13,10 @@
  *     tcp { mode = port  ports = {5001, 2811}  hold = 10s }
  *     exec root-disk { command = {"/usr/lib/nagios/plugins/check_disk", "-w", "10%"}  format = nagios }
  *
- * Every value knows where it came from (origin), for `gridline config show --effective` and for messages. */
+ * Every value knows where it came from (origin), for `gridline config show --effective` and for messages.
+ * Sensors with .is_default run unless their mode is off; `defaults = false` runs only what is listed.
+ *
+ * libconfuse's scanner has static state: loading is for one thread at a time. */
 #ifndef GRIDLINE_AGENT_CONFIG_H
 #define GRIDLINE_AGENT_CONFIG_H
 
@@ -29,6 +32,27 @@ enum sensor_mode {
     MODE_OFF
 };
 
+enum {
+    CONFIG_FILE_MAX = 1 << 20, /* bytes of one file or document */
+    CONFIG_SENSORS_MAX = 1024, /* sections of sensors and outputs */
+    CONFIG_LIST_MAX = 256,     /* values of one list */
+    CONFIG_TEXT_MAX = 4096,    /* bytes of one value */
+    CONFIG_PROBLEMS_MAX = 20   /* told of one load */
+};
+
+/* Where a value came from. where NULL: it is the default; line 0: not a file ("environment
+ * GRIDLINE_AGENT_HOST", "flag -s host"). */
+struct config_origin {
+    const char *where;
+    unsigned line;
+};
+
+/* A key as it was given: "every" = "10s". */
+struct config_entry {
+    struct sensor_setting setting;
+    struct config_origin from;
+};
+
 /* δr of one field: "cpu_idle 5" (absolute) or "free 10%" (of the value last sent). */
 struct change_limit {
     const char *field; /* "*": every field that is not named */
@@ -36,12 +60,11 @@ struct change_limit {
     bool is_percent;
 };
 
-/* One sensor that is to run. */
+/* One sensor that is to run; or MODE_OFF: one that is not, but was configured. */
 struct sensor_config {
     const struct sensor_ops *ops;
-    const char *name; /* of the instance; the sensor's own unless it is multi */
-    const char *file; /* where it was configured; NULL: by default */
-    unsigned line;
+    const char *name;          /* of the instance; the sensor's own unless it is multi */
+    struct config_origin from; /* where it was first named: the line of the first key in it */
     enum sensor_mode mode;
     int64_t every_ns;       /* δt */
     int64_t refresh_ns;     /* Δt */
@@ -52,23 +75,29 @@ struct sensor_config {
     const uint16_t *ports; /* MODE_PORT */
     size_t n_ports;
     int64_t hold_ns;
-    const struct sensor_setting *settings; /* its own options, as given */
+    const struct sensor_setting *settings; /* its own options: given, or their default where they have one */
     size_t n_settings;
+    const struct config_entry *given; /* every key that was given, in the order of the tables */
+    size_t n_given;
 };
 
 /* Where the agent's events go besides the gateway: one `output NAME { ... }` each. */
 struct output_config {
+    const char *name;
     const char *path;     /* "-" = standard output */
     const char *encoding; /* "ulm", ... */
+    const struct config_entry *given;
+    size_t n_given;
 };
 
 struct agent_config {
-    const char *host;      /* NULL: gethostname */
-    const char *state_dir; /* spool and positions; NULL = none: events wait in memory */
-    const char *run_dir;   /* socket */
-    const char *socket;    /* local subscriptions; "" = none */
-    const char *gateways;  /* addresses separated by commas, in order; "" = none */
-    bool is_guest;
+    const char *host;                  /* NULL: gethostname */
+    const char *state_dir;             /* spool and positions; NULL = none: events wait in memory */
+    const char *run_dir;               /* socket */
+    const char *socket;                /* local subscriptions; "" = none */
+    const char *gateways;              /* addresses separated by commas, in order; "" = none */
+    bool is_guest;                     /* no state_dir, no socket by default: nothing is left behind */
+    bool runs_defaults;                /* sensors that are not listed run if they are .is_default */
     uint64_t spool_max;                /* bytes */
     uint64_t queue_max;                /* bytes of memory for events that wait */
     bool spool_samples;                /* samples go to the spool, too, while the gateway is away */
@@ -80,36 +109,50 @@ struct agent_config {
     struct sensor_list allow_programs; /* what an unsigned document may name */
     const struct output_config *outputs;
     size_t n_outputs;
-    const struct sensor_config *sensors;
+    const struct sensor_config *sensors; /* in the order of sensor_list, instances as they were named */
     size_t n_sensors;
+    const struct config_entry *given; /* the agent's own keys that were given, "budget.cpu" */
+    size_t n_given;
 
     struct arena arena; /* holds everything above */
 };
 
 /* What was given on the command line: `key=value`, later wins. */
 struct config_flags {
-    const char *file; /* NULL: /etc/gridline/agent.conf if it is there */
+    const char *file; /* NULL: CONFIG_FILE if it is there */
     const char *const *settings;
     size_t n_settings;
+    /* Hears of everything that is wrong, up to CONFIG_PROBLEMS_MAX, each as one line; NULL: only *why does,
+     * of the first. message is borrowed for the call. */
+    void (*on_problem)(void *arg, const char *message);
+    void *arg;
 };
 
+#define CONFIG_FILE "/etc/gridline/agent.conf"
+
 /* Files, drop-ins (FILE's folder + agent.d/[name].conf, in order), environment (GRIDLINE_AGENT_KEY), flags.
- * On failure *why->message is "file:line: what; what next". */
+ * On failure *why->message is "file:line: what; what next": -EINVAL, -ENOMEM, or that of a file that can't be
+ * read. *out is untouched on failure. */
 int config_load(const struct config_flags *flags, struct agent_config **out, struct diag *why);
-/* The local configuration with its sensors replaced by those of the document. Programs are refused unless
+/* The local configuration with the sensors of its files replaced by those of the document; environment and
+ * flags still apply. The document has nothing but sensors and `defaults`. Programs in it are refused unless
  * is_signed or on local's allow_programs. name is for messages. */
 int config_load_remote(const struct config_flags *flags, struct slice document, const char *name,
                        bool is_signed, struct agent_config **out, struct diag *why);
 void config_destroy(struct agent_config *c); /* NULL is fine */
 
-/* Do both describe the same sensor, to the last option? */
+/* Do both describe the same sensor, to the last option? Where it was configured does not matter. */
 bool config_same_sensor(const struct sensor_config *a, const struct sensor_config *b);
 
-/* `config show`: what is in force; with origins: "  # file:line" or default, environment, flag behind each.
- */
-void config_show(const struct agent_config *c, bool with_origins, struct strbuf *out);
-/* `config explain KEY`: help, type, default, range of "budget.cpu" or "disk.devices"; E_NODATA: no such key,
- * *why has the nearest. KEY NULL: all. */
-int config_explain(const char *key, struct strbuf *out, struct diag *why);
+enum config_form { CONFIG_FORM_TEXT, CONFIG_FORM_JSON };
+
+/* `config show`: what is in force, every value; as text it is a file that means the same again. With origins:
+ * behind each value "  # file:line", "  # default", ...; as JSON "origin". */
+void config_show(const struct agent_config *c, enum config_form form, bool with_origins, struct strbuf *out);
+/* `config explain KEY`: help, type, default, range of "budget.cpu" or "disk.devices"; or of all keys of a
+ * section
+ * ("budget", "output", "disk"), of the agent's own ("agent") or of those that every sensor has ("sensor").
+ * E_NODATA: no such key, *why has the nearest. KEY NULL: all. */
+int config_explain(const char *key, enum config_form form, struct strbuf *out, struct diag *why);
 
 #endif

@@ -1,0 +1,289 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The tables: all that parser, check, show, explain and docs know of a key is here or in a sensor's options.
+ */
+#include "agent/config_internal.h"
+
+#include "sensor/options.h"
+
+#define AGENT(member)  offsetof(struct agent_config, member)
+#define OUTPUT(member) offsetof(struct output_config, member)
+#define SENSOR(member) offsetof(struct sensor_config, member)
+
+static const struct config_key agent_keys[] = {
+    {.name = "host",
+     .type = CONFIG_HOST,
+     .offset = AGENT(host),
+     .default_text = "",
+     .help = "this host's name in every event; empty: what the system says"},
+    {.name = "state_dir",
+     .type = CONFIG_PATH,
+     .offset = AGENT(state_dir),
+     .help =
+         "keeps the spool and the positions of followed files; empty: none, events wait in memory. Default: "
+         "`/var/lib/gridline/agent` for root, else `gridline/agent` in $XDG_STATE_HOME or ~/.local/state; "
+         "none "
+         "for a guest"},
+    {.name = "run_dir",
+     .type = CONFIG_PATH,
+     .offset = AGENT(run_dir),
+     .help = "has the socket. Default: `/run/gridline` for root, else `gridline` in $XDG_RUNTIME_DIR, else "
+             "/tmp/gridline-UID"},
+    {.name = "socket",
+     .type = CONFIG_PATH,
+     .offset = AGENT(socket),
+     .help = "serves subscriptions on this host; empty: none. Default: `agent.sock` in run_dir; none for a "
+             "guest"},
+    {.name = "gateway",
+     .type = CONFIG_ADDRESSES,
+     .offset = AGENT(gateways),
+     .default_text = "",
+     .help = "where events go, tried in this order: `tcp://HOST:PORT`, `unix:PATH`"},
+    {.name = "guest",
+     .type = CONFIG_FLAG,
+     .offset = AGENT(is_guest),
+     .default_text = "false",
+     .help = "ends with the lease and leaves nothing on disk"},
+    {.name = "spool_max",
+     .type = CONFIG_SIZE,
+     .offset = AGENT(spool_max),
+     .default_text = "64MiB",
+     .min = "1MiB",
+     .max = "1TiB",
+     .help = "how large the spool may grow; then events are dropped and counted"},
+    {.name = "queue_max",
+     .type = CONFIG_SIZE,
+     .offset = AGENT(queue_max),
+     .default_text = "1MiB",
+     .min = "64KiB",
+     .max = "1GiB",
+     .help = "memory for events that wait"},
+    {.name = "spool_samples",
+     .type = CONFIG_FLAG,
+     .offset = AGENT(spool_samples),
+     .default_text = "false",
+     .help = "samples go to the spool, too, while the gateway is away"},
+    {.name = "budget.cpu",
+     .type = CONFIG_SHARE,
+     .offset = AGENT(budget_cpu),
+     .default_text = "1%",
+     .min = "0.01%",
+     .max = "100%",
+     .help = "how much of one core the agent may use; over it, sensors are slowed by priority"},
+    {.name = "budget.memory",
+     .type = CONFIG_SIZE,
+     .offset = AGENT(budget_memory),
+     .default_text = "16MiB",
+     .min = "1MiB",
+     .max = "1TiB",
+     .help = "how much private memory the agent may use"},
+    {.name = "config_url",
+     .type = CONFIG_URL,
+     .offset = AGENT(config_url),
+     .default_text = "",
+     .help = "take the sensors from this `http://` or `https://` address; empty: from the files"},
+    {.name = "config_every",
+     .type = CONFIG_DURATION,
+     .offset = AGENT(config_every_ns),
+     .default_text = "5m",
+     .min = "1s",
+     .max = "366d",
+     .help = "how often config_url is asked"},
+    {.name = "config_ca",
+     .type = CONFIG_PATH,
+     .offset = AGENT(config_ca),
+     .default_text = "",
+     .help = "file of certificates (PEM): a document signed by one of them may name programs"},
+    {.name = "allow_programs",
+     .type = CONFIG_PROGRAMS,
+     .offset = AGENT(allow_programs),
+     .default_text = "",
+     .help = "programs that an unsigned document may name"},
+    {.name = "defaults",
+     .type = CONFIG_FLAG,
+     .offset = AGENT(runs_defaults),
+     .default_text = "true",
+     .help = "run the usual sensors; false: only those that are listed",
+     .is_of_sensors = true},
+    {0},
+};
+
+static const struct config_key output_keys[] = {
+    {.name = "path",
+     .type = CONFIG_STRING,
+     .offset = OUTPUT(path),
+     .is_needed = true,
+     .help = "file that gets a copy of every event; `-`: standard output"},
+    {.name = "encoding",
+     .type = CONFIG_WORD,
+     .offset = OUTPUT(encoding),
+     .default_text = "ulm",
+     .words = "ulm|bp|ndjson|xml|binary",
+     .help = "how it is written"},
+    {0},
+};
+
+/* Every sensor has them. Default NULL: it is in the sensor's table. */
+static const struct config_key sensor_keys[] = {
+    {.name = "mode",
+     .type = CONFIG_MODE,
+     .offset = SENSOR(mode),
+     .default_text = "always",
+     .words = "always|on-request|port|off",
+     .help = "when it runs: `always`; `on-request`: while a consumer asks for it; `port`: while one of "
+             "`ports` has "
+             "traffic; `off`: never"},
+    {.name = "every",
+     .type = CONFIG_DURATION,
+     .offset = SENSOR(every_ns),
+     .min = "10ms",
+     .max = "366d",
+     .help = "time from one sample to the next"},
+    {.name = "refresh",
+     .type = CONFIG_DURATION,
+     .offset = SENSOR(refresh_ns),
+     .min = "10ms",
+     .max = "366d",
+     .help = "longest silence: a sample is sent at least this often, changed or not; not less than `every`"},
+    {.name = "change",
+     .type = CONFIG_CHANGES,
+     .default_text = "",
+     .help =
+         "how far a field has to move before a sample is sent: `\"FIELD LIMIT\"` or `\"FIELD N%\"`; `*`: all "
+         "other fields. Without any limit every change counts; with some, only the fields that have one"},
+    {.name = "compare",
+     .type = CONFIG_COMPARE,
+     .offset = SENSOR(compares_previous),
+     .default_text = "sent",
+     .words = "sent|previous",
+     .help = "move since when: since the sample last sent, or since the previous one (slow drift is then not "
+             "seen)"},
+    {.name = "ports", .type = CONFIG_PORTS, .default_text = "", .help = "TCP ports for `mode = port`"},
+    {.name = "hold",
+     .type = CONFIG_DURATION,
+     .offset = SENSOR(hold_ns),
+     .default_text = "10s",
+     .min = "0s",
+     .max = "366d",
+     .help = "how long it goes on after the last traffic on its ports"},
+    {.name = "priority",
+     .type = CONFIG_DIGIT,
+     .offset = SENSOR(priority),
+     .min = "0",
+     .max = "9",
+     .help = "when the agent is over its budget: 9 is slowed first, 0 last"},
+    {0},
+};
+
+enum { SENSOR_KEYS = sizeof sensor_keys / sizeof *sensor_keys - 1, PRIORITY_DEFAULT = 5 };
+
+/* A key that every sensor has, with this sensor's default. */
+static struct config_key common_key(const struct sensor_ops *ops, size_t i)
+{
+    static const char *const digits[] = {"0", "1", "2", "3", "4", "5", "6", "7", "8", "9"};
+    struct config_key key = sensor_keys[i];
+    if (!ops || key.default_text)
+        return key;
+    if (strcmp(key.name, "every") == 0)
+        key.default_text = ops->every ? ops->every : "1s";
+    else if (strcmp(key.name, "refresh") == 0)
+        key.default_text = ops->refresh ? ops->refresh : "60s";
+    else if (strcmp(key.name, "priority") == 0)
+        key.default_text = digits[ops->priority && ops->priority <= 9 ? ops->priority : PRIORITY_DEFAULT];
+    return key;
+}
+
+static bool is_common(const char *name)
+{
+    for (size_t i = 0; i < SENSOR_KEYS; i++)
+        if (strcmp(sensor_keys[i].name, name) == 0)
+            return true;
+    return false;
+}
+
+static struct config_key key_of_option(const struct sensor_option *o)
+{
+    return (struct config_key){.name = o->name,
+                               .type = (enum config_type)o->type,
+                               .default_text = o->default_text,
+                               .help = o->help,
+                               .is_option = true,
+                               .is_program = o->is_program,
+                               .is_needed = o->is_needed};
+}
+
+bool config_key_at(struct config_scope scope, size_t i, struct config_key *out)
+{
+    if (scope.kind != SCOPE_SENSOR) {
+        const struct config_key *key = scope.kind == SCOPE_AGENT ? agent_keys : output_keys;
+        for (; i > 0 && key->name; i--)
+            key++;
+        *out = *key;
+        return key->name;
+    }
+    if (i < SENSOR_KEYS) {
+        *out = common_key(scope.ops, i);
+        return true;
+    }
+    i -= SENSOR_KEYS;
+    for (const struct sensor_option *o = scope.ops ? scope.ops->options : NULL; o && o->name; o++) {
+        if (is_common(o->name) || i-- > 0)
+            continue;
+        *out = key_of_option(o);
+        return true;
+    }
+    return false;
+}
+
+bool config_key_find(struct config_scope scope, struct slice name, struct config_key *out)
+{
+    for (size_t i = 0; config_key_at(scope, i, out); i++)
+        if (slice_eq_str(name, out->name))
+            return true;
+    return false;
+}
+
+bool config_type_is_list(enum config_type type)
+{
+    return type == CONFIG_LIST || type == CONFIG_ADDRESSES || type == CONFIG_PROGRAMS ||
+           type == CONFIG_PORTS || type == CONFIG_CHANGES;
+}
+
+const char *config_type_name(enum config_type type)
+{
+    switch (type) {
+    case CONFIG_SHARE:
+        return "percentage";
+    case CONFIG_DIGIT:
+        return "number";
+    case CONFIG_WORD:
+    case CONFIG_MODE:
+    case CONFIG_COMPARE:
+        return "word";
+    case CONFIG_HOST:
+        return "text";
+    case CONFIG_PATH:
+        return "path";
+    case CONFIG_URL:
+        return "address";
+    case CONFIG_ADDRESSES:
+        return "list of addresses";
+    case CONFIG_PROGRAMS:
+        return "list of paths";
+    case CONFIG_PORTS:
+        return "list of ports";
+    case CONFIG_CHANGES:
+        return "list of limits";
+    default:
+        return options_type_name((enum sensor_option_type)type);
+    }
+}
+
+bool config_next_word(struct slice *rest, char by, struct slice *word)
+{
+    if (!rest->p)
+        return false;
+    const char *stop = rest->n ? memchr(rest->p, by, rest->n) : NULL;
+    *word = slice_of(rest->p, stop ? (size_t)(stop - rest->p) : rest->n);
+    *rest = stop ? slice_from(*rest, word->n + 1) : slice_of(NULL, 0);
+    return true;
+}

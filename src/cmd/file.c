@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cmd/file.h"
 
+#include "cmd/options.h"
 #include "cmd/stop.h"
 
 #include <errno.h>
@@ -18,6 +19,13 @@ int file_write_all(int fd, struct slice s)
         s = slice_from(s, (size_t)n);
     }
     return 0;
+}
+
+int file_print(struct strbuf *text)
+{
+    int r = strbuf_failed(text) ? -ENOMEM : file_write_all(STDOUT_FILENO, strbuf_slice(text));
+    strbuf_fini(text);
+    return r < 0 ? EXIT_FAILED : EXIT_OK;
 }
 
 static ssize_t read_once(int fd, char *to, size_t n, const uint64_t *offset)

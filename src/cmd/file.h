@@ -4,12 +4,15 @@
 #define GRIDLINE_CMD_FILE_H
 
 #include "base/slice.h"
+#include "base/strbuf.h"
 
 #include <stdint.h>
 #include <sys/types.h>
 
 /* All of s, or -errno. */
 int file_write_all(int fd, struct slice s);
+/* Text to standard output; it is freed. An exit code. */
+int file_print(struct strbuf *text);
 /* What is there, at most n bytes, 0 at the end: their count, or -errno; -EINTR only when stop_asked(). */
 ssize_t file_read(int fd, char *to, size_t n);
 /* n bytes, fewer only at the end of the file. */

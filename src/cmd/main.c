@@ -17,7 +17,8 @@
 static const struct verb verb_help, verb_version;
 
 static const struct verb *const verbs[] = {
-    &verb_sense, &verb_log, &verb_convert, &verb_merge, &verb_gateway, &verb_help, &verb_version,
+    &verb_sense,  &verb_log,    &verb_convert, &verb_merge,
+    &verb_config, &verb_gateway, &verb_help,    &verb_version,
 };
 static const struct verb_list all_verbs = {verbs, sizeof verbs / sizeof *verbs};
 
@@ -38,13 +39,6 @@ static const struct verb *find_verb(const char *name)
     return NULL;
 }
 
-static int print(struct strbuf *text)
-{
-    int r = strbuf_failed(text) ? -1 : file_write_all(STDOUT_FILENO, strbuf_slice(text));
-    strbuf_fini(text);
-    return r < 0 ? EXIT_FAILED : EXIT_OK;
-}
-
 /* ---------------------------------------------------------------- help, version */
 
 struct help_options {
@@ -62,17 +56,17 @@ static int help_run(void *state, struct operands words)
             say("no completion for '%s'; there are bash, zsh and fish", o->completion);
             return EXIT_USAGE;
         }
-        return print(&text);
+        return file_print(&text);
     }
     if (words.n == 0 || strcmp(words.v[0], "gridline") == 0) {
         manual_command(&text, form, all_verbs);
-        return print(&text);
+        return file_print(&text);
     }
     const struct verb *v = find_verb(words.v[0]);
     if (!v)
         return EXIT_NOT_FOUND;
     manual_verb(&text, form, v, all_verbs);
-    return print(&text);
+    return file_print(&text);
 }
 
 static const struct option_spec help_table[] = {
@@ -108,7 +102,7 @@ static int version_run(void *state, struct operands words)
     struct strbuf text = {0};
     (void)state, (void)words; /* it has none */
     strbuf_printf(&text, "gridline %s\n", gridline_version());
-    return print(&text);
+    return file_print(&text);
 }
 
 static const struct option_spec version_table[] = {{0}};
@@ -163,7 +157,7 @@ static int run_verb(const struct verb *v, int argc, char **argv)
         break;
     case OPTIONS_HELP:
         manual_usage(&usage, v);
-        code = print(&usage);
+        code = file_print(&usage);
         break;
     case OPTIONS_BAD:
         say("%s", why.message);
@@ -191,7 +185,7 @@ int main(int argc, char **argv)
     if (argc < 2) {
         struct strbuf text = {0};
         manual_cheat_sheet(&text, all_verbs);
-        return print(&text);
+        return file_print(&text);
     }
     const struct verb *v = find_verb(verb_of_flag(argv[1]));
     if (!v)

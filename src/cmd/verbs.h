@@ -5,6 +5,7 @@
 
 #include "cmd/options.h"
 
+extern const struct verb verb_config;
 extern const struct verb verb_convert;
 extern const struct verb verb_gateway;
 extern const struct verb verb_log;

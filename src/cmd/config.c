@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* gridline config: the agent's configuration, checked, shown and explained. */
+#include "agent/config.h"
+
+#include "cmd/file.h"
+#include "cmd/say.h"
+#include "cmd/verbs.h"
+
+struct config_options {
+    bool effective;
+    const char *format;
+    struct option_texts settings;
+};
+
+static void say_problem(void *arg, const char *message)
+{
+    size_t *n = arg;
+    ++*n;
+    say_plain("%s", message);
+}
+
+/* NULL after having said every problem. */
+static struct agent_config *load(const struct config_options *o, const char *file)
+{
+    size_t problems = 0;
+    struct config_flags flags = {.file = file,
+                                 .settings = o->settings.v,
+                                 .n_settings = o->settings.n,
+                                 .on_problem = say_problem,
+                                 .arg = &problems};
+    struct agent_config *c = NULL;
+    struct diag why = {0};
+    if (config_load(&flags, &c, &why) < 0) {
+        if (problems == CONFIG_PROBLEMS_MAX)
+            say("there may be more than these %d", CONFIG_PROBLEMS_MAX);
+        return NULL;
+    }
+    return c;
+}
+
+static int check(const struct config_options *o, enum config_form form, const char *file)
+{
+    (void)form; /* it prints no data */
+    struct agent_config *c = load(o, file);
+    if (!c)
+        return EXIT_FAILED;
+    size_t running = 0;
+    for (size_t i = 0; i < c->n_sensors; i++)
+        running += c->sensors[i].mode != MODE_OFF;
+    say_plain("%s: no problem, %zu sensor%s", file ? file : CONFIG_FILE, running, running == 1 ? "" : "s");
+    config_destroy(c);
+    return EXIT_OK;
+}
+
+static int show(const struct config_options *o, enum config_form form, const char *file)
+{
+    struct strbuf text = {0};
+    struct agent_config *c = load(o, file);
+    if (!c)
+        return EXIT_FAILED;
+    config_show(c, form, o->effective, &text);
+    config_destroy(c);
+    return file_print(&text);
+}
+
+static int explain(const struct config_options *o, enum config_form form, const char *key)
+{
+    struct strbuf text = {0};
+    struct diag why = {0};
+    (void)o; /* the tables are the same whatever is set */
+    if (config_explain(key, form, &text, &why) < 0) {
+        strbuf_fini(&text);
+        say("%s", why.message);
+        return EXIT_NOT_FOUND;
+    }
+    return file_print(&text);
+}
+
+static const struct {
+    const char *name;
+    int (*run)(const struct config_options *o, enum config_form form, const char *operand);
+} actions[] = {{"check", check}, {"show", show}, {"explain", explain}};
+
+enum { ACTIONS = sizeof actions / sizeof *actions };
+
+static int config_run(void *state, struct operands words)
+{
+    const struct config_options *o = state;
+    enum config_form form = CONFIG_FORM_TEXT;
+    if (o->format && strcmp(o->format, "json") == 0) {
+        form = CONFIG_FORM_JSON;
+    } else if (o->format && strcmp(o->format, "text") != 0) {
+        say("--format: '%.40s' is neither text nor json", o->format);
+        return EXIT_USAGE;
+    }
+    for (size_t i = 0; i < ACTIONS; i++)
+        if (strcmp(words.v[0], actions[i].name) == 0)
+            return actions[i].run(o, form, words.n > 1 ? words.v[1] : NULL);
+    const char *near = options_nearest(slice_str(words.v[0]), &actions[0].name, ACTIONS, sizeof *actions);
+    if (near)
+        say("'%.60s' is none of check, show, explain; did you mean %s?", words.v[0], near);
+    else
+        say("'%.60s' is none of check, show, explain", words.v[0]);
+    return EXIT_USAGE;
+}
+
+#define AT(member) offsetof(struct config_options, member)
+
+static const struct option_spec table[] = {
+    {'e', "effective", OPTION_FLAG, NULL, AT(effective), "show where each value came from"},
+    {'s', "set", OPTION_TEXTS, "KEY=VALUE", AT(settings),
+     "set a key as the agent's own flag does; a list is separated by commas; can be given again"},
+    {0, "format", OPTION_TEXT, "FORMAT", AT(format), "`text` (default) or `json`"},
+    {0},
+};
+
+static const struct example examples[] = {
+    {"gridline config check", "Is " CONFIG_FILE " in order?"},
+    {"gridline config check ./agent.conf", "Another file, and the agent.d folder beside it"},
+    {"gridline config show --effective", "Every value in force, and where it came from"},
+    {"gridline config show -s disk.every=10s -s budget.cpu=2%", "What it would be with these flags"},
+    {"gridline config explain disk.every", "One key"},
+    {"gridline config explain sensor", "The keys that every sensor has"},
+    {NULL, NULL},
+};
+
+const struct verb verb_config = {
+    .name = "config",
+    .summary = "check, show and explain the agent's configuration",
+    .operands = "check|show|explain [FILE|KEY]",
+    .description =
+        "`check` reads FILE (default " CONFIG_FILE
+        "), the drop-ins `agent.d/*.conf` beside it, the environment "
+        "(`GRIDLINE_AGENT_` and the key in capitals, `_` for `.`) and `--set`, in this order, later values "
+        "in place "
+        "of earlier ones. It says everything that is wrong, as `file:line: what; what next`, and ends with 1 "
+        "if "
+        "anything is.\n"
+        "`show` prints the configuration in force, every value, as a file that means the same.\n"
+        "`explain` prints help, kind, range and default of a key (`budget.cpu`, `disk.every`), of a section "
+        "(`budget`, `output`, `disk`), of the agent's own keys (`agent`), of the keys that every sensor has "
+        "(`sensor`), or of all. It ends with 3 if there is no such key.",
+    .operand_kind = OPERAND_WORDS,
+    .operands_min = 1,
+    .operands_max = 2,
+    .options = table,
+    .examples = examples,
+    .state_size = sizeof(struct config_options),
+    .run = config_run,
+};

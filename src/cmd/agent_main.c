@@ -33,7 +33,7 @@ static int run(const struct agent_main *o)
     struct diag why = {0};
     log_quiet(o->quiet);
     add_setting(&options.config, settings, &gateway, "gateway", o->gateway);
-    add_setting(&options.config, settings, &output, "output", o->output);
+    add_setting(&options.config, settings, &output, "output.flag.path", o->output);
     if (o->is_guest)
         settings[options.config.n_settings++] = "guest=true";
     for (size_t i = 0; i < o->settings.n; i++)

@@ -434,7 +434,7 @@ static int make_parts(struct agent *a, struct diag *why)
 int agent_create(const struct agent_options *options, struct agent **out, struct diag *why)
 {
     struct agent *a = mem_alloc(sizeof *a);
-    *a = (struct agent){.options = options, .link_fd = -1};
+    *a = (struct agent){.options = options, .link_fd = -1, .pump_at_ns = INT64_MAX};
     int r = config_load(&options->config, &a->config, why);
     if (r == 0 && a->config->host)
         (void)snprintf(a->host, sizeof a->host, "%s",

@@ -17,7 +17,7 @@
 static const struct verb verb_help, verb_version;
 
 static const struct verb *const verbs[] = {
-    &verb_sense,  &verb_log,    &verb_convert, &verb_merge,
+    &verb_sense, &verb_agent, &verb_tail, &verb_log, &verb_convert, &verb_merge,
     &verb_config, &verb_gateway, &verb_help,    &verb_version,
 };
 static const struct verb_list all_verbs = {verbs, sizeof verbs / sizeof *verbs};

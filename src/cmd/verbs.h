@@ -6,10 +6,12 @@
 #include "cmd/options.h"
 
 extern const struct verb verb_config;
+extern const struct verb verb_agent;
 extern const struct verb verb_convert;
 extern const struct verb verb_gateway;
 extern const struct verb verb_log;
 extern const struct verb verb_merge;
 extern const struct verb verb_sense;
+extern const struct verb verb_tail;
 
 #endif

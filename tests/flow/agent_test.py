@@ -1,0 +1,294 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""What the docs promise of the agent, with real processes: gridline-agent, gridline-gateway, gridline tail.
+
+    agent_test.py CASE GRIDLINE AGENT GATEWAY"""
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+
+GRIDLINE, AGENT, GATEWAY = sys.argv[2:5]
+running = []
+
+
+def wait_for(condition, what, seconds=60):
+    until = time.monotonic() + seconds
+    while True:
+        value = condition()
+        if value:
+            return value
+        if time.monotonic() > until:
+            raise AssertionError(f"{what}: not within {seconds} s")
+        time.sleep(0.02)
+
+
+def free_port():
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return s.getsockname()[1]
+
+
+def start(argv, **kw):
+    p = subprocess.Popen(argv, **kw)
+    running.append(p)
+    return p
+
+
+def stop(p, sig=signal.SIGTERM):
+    running.remove(p)
+    p.send_signal(sig)
+    return p.wait(60)
+
+
+class Gateway:
+    def __init__(self, work, port):
+        self.work, self.port, self.address = work, port, f"tcp://127.0.0.1:{port}"
+
+    def start(self):
+        ready = self.work + "/gateway.ready"
+        if os.path.exists(ready):
+            os.unlink(ready)
+        self.process = start([GATEWAY, "--listen", self.address, "--journal", self.work + "/journal", "--ready-file", ready,
+                              "--ledger", self.work + "/ledger.json", "--quiet"])
+        wait_for(lambda: os.path.exists(ready) and os.path.getsize(ready), "the gateway's start")
+        return self
+
+    def stop(self, sig=signal.SIGTERM):
+        return stop(self.process, sig)
+
+    def events(self):
+        out = subprocess.run([GATEWAY, "--dump", self.work + "/journal", "--print", "ndjson"], stdout=subprocess.PIPE,
+                             text=True, check=True).stdout
+        return [json.loads(line) for line in out.splitlines()]
+
+    def ledger(self):
+        with open(self.work + "/ledger.json") as f:
+            return json.load(f)["ledger"]["accounts"]
+
+
+class Agent:
+    def __init__(self, work, config, *arguments, name="agent"):
+        self.work, self.socket = work, work + f"/{name}/agent.sock"
+        self.file, self.log_path = work + f"/{name}.conf", work + f"/{name}.log"
+        self.arguments, self.base = arguments, f'state_dir = "{work}/{name}-state"\nrun_dir = "{work}/{name}"\n'
+        self.configure(config)
+
+    def configure(self, config):
+        with open(self.file, "w") as f:
+            f.write(self.base + config)
+
+    def start(self):
+        ready = self.file + ".ready"
+        if os.path.exists(ready):
+            os.unlink(ready)
+        log = open(self.log_path, "a")
+        self.process = start([AGENT, "-c", self.file, "--ready-file", ready, *self.arguments], stderr=log)
+        log.close()
+        wait_for(lambda: os.path.exists(ready) or self.process.poll() is not None, "the agent's start")
+        assert self.process.poll() is None, self.log()
+        return self
+
+    def log(self):
+        with open(self.log_path) as f:
+            return f.read()
+
+    def says(self, text):
+        wait_for(lambda: text in self.log(), f"the log line '{text}'")
+
+    def reload(self):
+        self.process.send_signal(signal.SIGHUP)
+
+    def stop(self, sig=signal.SIGTERM):
+        return stop(self.process, sig)
+
+    def tail(self, *arguments, timeout="60s"):
+        out = subprocess.run([GRIDLINE, "tail", "--socket", self.socket, "--timeout", timeout, *arguments],
+                             stdout=subprocess.PIPE, text=True)
+        assert out.returncode == 0, out.returncode
+        return [json.loads(line) for line in out.stdout.splitlines()]
+
+
+def names(events):
+    return {e["name"] for e in events}
+
+
+def case_samples(work):
+    """Everything the agent sent arrives, exactly, and both ledgers agree."""
+    gateway = Gateway(work, free_port()).start()
+    own = work + "/own.ndjson"
+    agent = Agent(work, f'gateway = {{"{gateway.address}"}}\noutput own {{ path = "{own}"  encoding = ndjson }}\n'
+                  "cpu { every = 100ms }\nmemory { every = 100ms }\nself { every = 200ms }\n").start()
+    agent.says("connected")
+    wait_for(lambda: len(gateway.events()) > 300, "samples in the journal")
+    assert agent.stop() == 0, agent.log()
+    assert gateway.stop() == 0
+    with open(own) as f:
+        written = [json.loads(line) for line in f]
+    kept = gateway.events()
+    key = lambda e: json.dumps(e, sort_keys=True)
+    missing = {key(e) for e in kept} - {key(e) for e in written}
+    assert not missing, list(missing)[:3]
+    accounts = {a["class"]: a for a in gateway.ledger()}
+    for account in accounts.values():
+        assert account["state"] == "closed", account
+        counts = account["counts"]
+        assert counts["taken"] == counts["passed"] + counts["queued"] + sum(counts["dropped"].values()), account
+        assert account["passed"] == counts["passed"], account
+    assert accounts["samples"]["passed"] + accounts["events"]["passed"] == len(kept)
+    assert len(written) == sum(a["counts"]["taken"] for a in accounts.values()), (len(written), accounts)
+
+
+def case_thresholds(work):
+    """δr and Δt: a memory sample is not sent for a byte, but for the refresh."""
+    agent = Agent(work, 'defaults = false\nmemory { every = 50ms  refresh = 1s  change = {"total 1%"} }\n').start()
+    events = agent.tail("-n", "3")
+    times = [time_of(e) for e in events]
+    assert all(later - earlier > 0.9 for earlier, later in zip(times, times[1:])), times
+    agent.stop()
+
+
+def time_of(e):
+    import datetime
+    text = e["time"].rstrip("Z")
+    whole, _, fraction = text.partition(".")
+    return datetime.datetime.fromisoformat(whole + "+00:00").timestamp() + float("0." + (fraction or "0"))
+
+
+def case_reload(work):
+    """Sensors appear, change and go; a bad configuration is refused and the old one stays."""
+    agent = Agent(work, "defaults = false\ncpu { every = 100ms }\n").start()
+    watcher = start([GRIDLINE, "tail", "--socket", agent.socket, "-t", "ndjson"], stdout=subprocess.PIPE, text=True)
+    seen = []
+    import threading
+    threading.Thread(target=lambda: seen.extend(iter(watcher.stdout.readline, "")), daemon=True).start()
+    events = lambda: [json.loads(line) for line in list(seen)]
+    wait_for(lambda: "cpu" in names(events()), "cpu")
+    agent.configure("defaults = false\ncpu { every = 100ms }\nmemory { every = 100ms }\n")
+    agent.reload()
+    wait_for(lambda: "memory" in names(events()), "memory after the reload")
+    agent.configure("defaults = false\ncpu { every = nonsense }\n")
+    agent.reload()
+    refused = wait_for(lambda: [e for e in events() if e["name"] == "agent.state" and e["state"] == "refused"], "the refusal")
+    assert "agent.conf:4" in refused[0]["why"], refused
+    count = len(events())
+    wait_for(lambda: {"cpu", "memory"} <= names(events()[count:]), "both sensors, after a bad configuration")
+    agent.configure("defaults = false\nmemory { every = 100ms }\n")
+    agent.reload()
+    stopped = lambda: [e for e in events() if e["name"] == "sensor.state" and e["state"] == "stopped"]
+    assert wait_for(stopped, "the end of cpu")[0]["sensor"] == "cpu"
+    count = len(events())
+    wait_for(lambda: sum(e["name"] == "memory" for e in events()[count:]) > 5, "memory goes on")
+    assert "cpu" not in names(events()[count:])
+    assert stop(watcher) in (0, -signal.SIGTERM)
+    assert agent.stop() == 0
+
+
+def case_only_one(work):
+    """A second agent finds the first and leaves; a guest leaves to a resident, a resident takes a guest's place."""
+    address = f"tcp://127.0.0.1:{free_port()}"
+    config = f'gateway = {{"{address}"}}\n'
+    first = Agent(work, config, name="first").start()
+    second = subprocess.run([AGENT, "-c", first.file, "-s", f"state_dir={work}/other"], stderr=subprocess.PIPE, text=True)
+    assert second.returncode == 3, second
+    assert str(first.process.pid) in second.stderr and "leaves" in second.stderr, second.stderr
+    guest = subprocess.run([AGENT, "--guest", "-g", address], stderr=subprocess.PIPE, text=True)
+    assert guest.returncode == 3 and "leaves" in guest.stderr, guest
+    assert first.stop() == 0
+    guest = start([AGENT, "--guest", "-g", address, "--ready-file", work + "/guest.ready"], stderr=subprocess.PIPE, text=True)
+    wait_for(lambda: os.path.exists(work + "/guest.ready"), "the guest's start")
+    resident = Agent(work, config, name="resident").start()
+    assert guest.wait(60) == 0
+    running.remove(guest)
+    assert "leaves to it" in guest.stderr.read()
+    assert resident.stop() == 0
+
+
+def case_on_request(work):
+    """A sensor on request runs while somebody asks for it, and not a moment else."""
+    agent = Agent(work, "defaults = false\ncpu { every = 100ms  mode = on-request }\nheartbeat { every = 100ms }\n").start()
+    assert "cpu" not in names(agent.tail("-n", "20"))  # takes what there is, asks for nothing
+    asked = agent.tail("-e", "cpu", "-n", "5")
+    assert names(asked) == {"cpu"}
+    agent.says("sensor cpu stopped")
+    assert "cpu" not in names(agent.tail("-n", "20"))
+    assert agent.log().count("sensor cpu started") == 1
+    assert agent.stop() == 0
+
+
+def case_spool(work):
+    """Events outlive the gateway's absence and kill -9 of the agent: each arrives once."""
+    gateway = Gateway(work, free_port())
+    config = f'gateway = {{"{gateway.address}"}}\ndefaults = false\ncpu {{ every = 100ms  mode = on-request }}\n'
+    starts = 0
+    for _ in range(3):
+        agent = Agent(work, config).start()
+        agent.tail("-e", "cpu", "-n", "2")  # sensor.state started, stopped
+        agent.says("sensor cpu stopped")
+        starts += 1
+        # The spool has it when the round has ended: the next sample of another round shows that.
+        agent.tail("-e", "cpu", "-n", "1")
+        starts += 1
+        agent.stop(signal.SIGKILL)
+    gateway.start()
+    agent = Agent(work, config).start()
+    wait_for(lambda: sum(e["name"] == "agent.state" and e["state"] == "started" for e in gateway.events()) >= 4, "the replay")
+    assert agent.stop() == 0
+    assert gateway.stop() == 0
+    events = gateway.events()
+    started = [e for e in events if e["name"] == "agent.state" and e["state"] == "started"]
+    assert len(started) == 4, started
+    of_sensor = [e for e in events if e["name"] == "sensor.state" and e["state"] == "started"]
+    assert starts - 3 <= len(of_sensor) <= starts, (starts, of_sensor)  # the last round of a killed run may be lost
+    assert len({json.dumps(e) for e in of_sensor}) == len(of_sensor), "an event came twice"
+
+
+def case_budget(work):
+    """Over its CPU budget the agent slows the least important sensor, and says so."""
+    agent = Agent(work, 'defaults = false\nbudget { cpu = "0.01%" }\ncpu { every = 10ms  priority = 9 }\n'
+                  "memory { every = 10ms  priority = 1 }\n").start()
+    events = agent.tail("-e", "sensor.state", "-n", "1", timeout="120s")
+    assert events and events[0]["state"] == "slowed" and events[0]["sensor"] == "cpu", events
+    assert "budget" in events[0]["why"], events
+    assert agent.stop() == 0
+
+
+def case_hostile_consumer(work):
+    """Garbage on the local socket ends that connection only."""
+    agent = Agent(work, "defaults = false\ncpu { every = 100ms }\n").start()
+    wait_for(lambda: os.path.exists(agent.socket), "the socket")
+    for data in (b"garbage garbage garbage", b"GRDL\x01\0\0\0" + b"\xff" * 64, b"GRDL\x02\0\0\0", b"DATE=20260101000000\n", b""):
+        with socket.socket(socket.AF_UNIX) as s:
+            s.connect(agent.socket)
+            s.sendall(data)
+            s.shutdown(socket.SHUT_WR)
+            s.settimeout(60)
+            while s.recv(4096):
+                pass
+    bad = subprocess.run([GRIDLINE, "tail", "--socket", agent.socket, "-w", "1 +"], stderr=subprocess.PIPE, text=True)
+    assert bad.returncode == 1 and "refused" in bad.stderr, bad
+    assert names(agent.tail("-n", "8")) <= {"cpu", "cpu.system"}
+    assert agent.stop() == 0
+
+
+def main():
+    with tempfile.TemporaryDirectory(prefix="gridline-agent.") as work:
+        try:
+            globals()["case_" + sys.argv[1]](work)
+        except BaseException:
+            for name in sorted(os.listdir(work)):
+                if name.endswith(".log"):
+                    with open(os.path.join(work, name)) as f:
+                        print(f"--- {name}\n{f.read()}", file=sys.stderr)
+            raise
+        finally:
+            for p in running:
+                p.kill()
+                p.wait()
+
+
+main()

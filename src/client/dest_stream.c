@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* unix:PATH and tcp://HOST[:PORT]: blocks to an agent or gateway. All of it is net/uplink's work; here is what only a
- * program has: GRIDLINE_QUEUE and activation. */
+/* unix:PATH and tcp://HOST[:PORT]: blocks to an agent or gateway. All of it is net/uplink's work; here is
+ * what only a program has: GRIDLINE_QUEUE and activation. */
 #include "client/dest_stream.h"
 
 #include "base/mem.h"
@@ -42,7 +42,8 @@ static int on_frame(void *arg, const struct frame *f)
 
 static const struct uplink_ops uplink_ops = {.on_frame = on_frame};
 
-static int open_uplink(const char *scheme, struct slice url, const struct dest_env *env, struct dest_stream *s)
+static int open_uplink(const char *scheme, struct slice url, const struct dest_env *env,
+                       struct dest_stream *s)
 {
     const struct uplink_options options = {.host = env->host,
                                            .prog = env->prog,
@@ -55,13 +56,14 @@ static int open_uplink(const char *scheme, struct slice url, const struct dest_e
     struct strbuf address = {0};
     strbuf_add_str(&address, scheme);
     strbuf_add_slice(&address, url);
-    int r = strbuf_failed(&address) ? -ENOMEM : uplink_open(strbuf_slice(&address), &options, &s->uplink, NULL);
+    int r =
+        strbuf_failed(&address) ? -ENOMEM : uplink_open(strbuf_slice(&address), &options, &s->uplink, NULL);
     strbuf_fini(&address);
     return r;
 }
 
-static int open_stream(const struct dest_ops *ops, const char *scheme, struct slice url, const struct dest_env *env,
-                       struct dest **out)
+static int open_stream(const struct dest_ops *ops, const char *scheme, struct slice url,
+                       const struct dest_env *env, struct dest **out)
 {
     struct dest_stream *s = mem_try_alloc(sizeof *s);
     if (!s)

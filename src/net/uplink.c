@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Blocks to a gateway, kept until it has acknowledged them.
  *
- * While the receiver can't be reached, does not answer, or lags so far that the memory is full, blocks move to the spool
- * if there is one; from then on new blocks go there too until it has been replayed. Without a spool, or when that takes no
- * more either, the newest block is dropped and counted (unwritable): what was taken first is kept, so that what arrives is
- * a whole beginning. With UPLINK_SPOOL_FIRST blocks wait in memory for uplink_commit only, and are sent from memory only
- * while the spool can't be written.
+ * While the receiver can't be reached, does not answer, or lags so far that the memory is full, blocks move
+ * to the spool if there is one; from then on new blocks go there too until it has been replayed. Without a
+ * spool, or when that takes no more either, the newest block is dropped and counted (unwritable): what was
+ * taken first is kept, so that what arrives is a whole beginning. With UPLINK_SPOOL_FIRST blocks wait in
+ * memory for uplink_commit only, and are sent from memory only while the spool can't be written.
  *
- * Ledger: given = passed + queued + dropped, in events, at every moment. Passed means acknowledged. What an earlier run
- * left in the spool is sent too, but is not in the counts: it is in those of that run.
+ * Ledger: given = passed + queued + dropped, in events, at every moment. Passed means acknowledged. What an
+ * earlier run left in the spool is sent too, but is not in the counts: it is in those of that run.
  *
  * What waits is said in the header. */
 #include "net/uplink_internal.h"
@@ -105,8 +105,8 @@ static void settle(struct uplink *u, struct uplink_item *i)
         uplink_spool_settle(u, i->record, i->count);
 }
 
-/* Takes what is done from the front. One that is done behind one that is not waits for it, so that the place in the spool
- * is a single number. */
+/* Takes what is done from the front. One that is done behind one that is not waits for it, so that the place
+ * in the spool is a single number. */
 static void settle_front(struct uplink *u)
 {
     uint64_t record = 0;
@@ -273,7 +273,8 @@ static void send_counts(struct uplink *u, int64_t now_ns)
 
 /* ---------------------------------------------------------------- opening and closing */
 
-int uplink_open(struct slice addresses, const struct uplink_options *options, struct uplink **out, struct diag *why)
+int uplink_open(struct slice addresses, const struct uplink_options *options, struct uplink **out,
+                struct diag *why)
 {
     struct uplink *u = mem_try_alloc(sizeof *u);
     if (!u)
@@ -312,8 +313,8 @@ void uplink_close(struct uplink *u)
     mem_free(u);
 }
 
-static void tell_marks(const struct uplink *u, void (*on_mark)(void *arg, struct slice name, struct slice position),
-                       void *arg)
+static void tell_marks(const struct uplink *u,
+                       void (*on_mark)(void *arg, struct slice name, struct slice position), void *arg)
 {
     for (const struct uplink_mark *m = u->marks; m; m = m->next)
         if (m->position_n)
@@ -398,7 +399,8 @@ static struct uplink_item *make_item(const struct uplink *u, const struct put *p
     return i;
 }
 
-/* Is the receiver not to be had, or the spool in use already? Or is something left that the disk did not take? */
+/* Is the receiver not to be had, or the spool in use already? Or is something left that the disk did not
+ * take? */
 static bool must_spill(const struct uplink *u)
 {
     if (uplink_is_spool_first(u))
@@ -452,8 +454,8 @@ void uplink_put(struct uplink *u, struct slice block, uint32_t n, uint64_t first
     put(u, &(struct put){.block = block, .n = n, .first_seq = first_seq});
 }
 
-int uplink_put_marked(struct uplink *u, struct slice block, uint32_t n, uint64_t first_seq, struct slice mark_name,
-                      struct slice mark_position)
+int uplink_put_marked(struct uplink *u, struct slice block, uint32_t n, uint64_t first_seq,
+                      struct slice mark_name, struct slice mark_position)
 {
     struct put p = {.block = block, .n = n, .first_seq = first_seq, .position = mark_position};
     if (mark_name.n == 0 || mark_name.n > UPLINK_MARK_NAME_MAX || mark_position.n > UPLINK_MARK_POSITION_MAX)
@@ -507,6 +509,7 @@ int uplink_pump(struct uplink *u, int64_t now_ns)
         send_counts(u, now_ns);
     }
     uplink_link_flush(u, now_ns);
+    u->was_waiting = uplink_link_is_waiting(u);
     int64_t until = uplink_link_next_ns(u);
     if (u->state == LINK_READY && counts_changed(u))
         until = earlier(until, u->counts_at_ns + COUNTS_MS * ns_per_ms);
@@ -577,7 +580,8 @@ static void give_up(struct uplink *u, struct uplink_list *l)
 }
 
 /* The counts that end the epoch. */
-static struct frame_counts last_counts(const struct uplink *u, uint64_t taken, const uint64_t before[DROP_REASONS])
+static struct frame_counts last_counts(const struct uplink *u, uint64_t taken,
+                                       const uint64_t before[DROP_REASONS])
 {
     struct frame_counts c = frame_of(&u->counts, &u->options.origin);
     c.is_final = true;
@@ -590,7 +594,7 @@ static struct frame_counts last_counts(const struct uplink *u, uint64_t taken, c
 void uplink_goodbye(struct uplink *u, uint64_t taken, const uint64_t dropped_before[DROP_REASONS])
 {
     int64_t now = clock_mono_ns();
-    (void)uplink_pump(u, now); /* the last acknowledgements; goodbye is the end of waiting */
+    (void)uplink_pump(u, now);         /* the last acknowledgements; goodbye is the end of waiting */
     (void)uplink_spool_spill(u, true); /* what is left is given up */
     give_up(u, &u->flight);
     give_up(u, &u->queue);

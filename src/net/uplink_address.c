@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The list of addresses: tcp://HOST[:PORT], HOST[:PORT], unix:PATH, separated by commas. Each becomes one socket address,
- * or for a name as many as the resolver gives, up to UPLINK_PER_NAME_MAX. Here and nowhere else names are resolved. */
+/* The list of addresses: tcp://HOST[:PORT], HOST[:PORT], unix:PATH, separated by commas. Each becomes one
+ * socket address, or for a name as many as the resolver gives, up to UPLINK_PER_NAME_MAX. Here and nowhere
+ * else names are resolved. */
 #include "net/uplink_internal.h"
 
 #include "base/mem.h"
+#include "base/num.h"
 
 #include <errno.h>
 #include <netdb.h>
@@ -46,13 +48,12 @@ static int split_host(struct slice url, char host[NI_MAXHOST], char port[NI_MAXS
         h.n = (size_t)(colon - url.p);
     if (colon)
         p = slice_from(rest, (size_t)(colon - rest.p) + 1);
-    if (h.n == 0 || h.n >= NI_MAXHOST || p.n >= NI_MAXSERV || (colon && p.n == 0))
+    uint64_t number = FRAME_PORT;
+    if (h.n == 0 || h.n >= NI_MAXHOST || (colon && num_parse_uint(p, &number) < 0) || number == 0 ||
+        number > UINT16_MAX)
         return -EINVAL;
     (void)snprintf(host, NI_MAXHOST, "%.*s", SLICE_ARG(h)); /* fits, as checked */
-    if (p.n)
-        (void)snprintf(port, NI_MAXSERV, "%.*s", SLICE_ARG(p));
-    else
-        (void)snprintf(port, NI_MAXSERV, "%d", FRAME_PORT);
+    (void)snprintf(port, NI_MAXSERV, "%u", (unsigned)number);
     return 0;
 }
 
@@ -85,7 +86,8 @@ static int add_tcp(struct uplink *u, struct slice url, size_t listed, const char
 static int add_address(struct uplink *u, struct slice address, size_t listed, const char *text)
 {
     if (!slice_starts(address, SLICE_LIT("unix:")))
-        return add_tcp(u, slice_from(address, slice_starts(address, SLICE_LIT("tcp://")) ? 6 : 0), listed, text);
+        return add_tcp(u, slice_from(address, slice_starts(address, SLICE_LIT("tcp://")) ? 6 : 0), listed,
+                       text);
     struct slice path = slice_from(address, 5);
     return add_unix(u, slice_starts(path, SLICE_LIT("//")) ? slice_from(path, 2) : path, listed, text);
 }

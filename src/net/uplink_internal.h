@@ -13,9 +13,9 @@
  *     (sent; record     (records read_next   (memory)
  *     or memory)        to spool_last)
  *
- * From flight and queue to the spool it goes from the front, so the order stays. Blocks in memory are in flight only
- * while nothing in the spool is unread. When the connection breaks, flight is taken back: blocks in memory to the front
- * of the queue, records by reading them again. */
+ * From flight and queue to the spool it goes from the front, so the order stays. Blocks in memory are in
+ * flight only while nothing in the spool is unread. When the connection breaks, flight is taken back: blocks
+ * in memory to the front of the queue, records by reading them again. */
 #ifndef GRIDLINE_NET_UPLINK_INTERNAL_H
 #define GRIDLINE_NET_UPLINK_INTERNAL_H
 
@@ -107,6 +107,7 @@ struct uplink {
     int64_t retry_at_ns, up_at_ns, heard_at_ns, pinged_at_ns;
     int64_t backoff_ms;
     bool has_progress; /* something was acknowledged on this connection */
+    bool was_waiting;  /* the peer owed us a word when the last pump ended */
     uint64_t random, pings;
     struct strbuf in, out;
     size_t out_at; /* bytes of out that are sent */
@@ -124,22 +125,23 @@ struct uplink {
     char *spool_dir;                      /* NULL = none */
     struct journal_options spool_options; /* tests set segment_bytes and io before uplink_spool */
     uint64_t spool_min;                   /* UPLINK_SPOOL_MIN; tests make it smaller */
-    struct journal *spool;                /* NULL: none, or not to be had now: tried again at spool_retry_ns */
+    struct journal *spool; /* NULL: none, or not to be had now: tried again at spool_retry_ns */
     struct journal_cursor *cursor_sent, *cursor_marks; /* the latter with UPLINK_SPOOL_FIRST only */
     struct journal_reader *reader;                     /* NULL: to be opened at read_next */
     bool has_ahead;
-    struct journal_item ahead; /* record read_next, read but not launched */
+    struct journal_item ahead;                                /* record read_next, read but not launched */
     uint64_t read_next, spool_oldest, spool_last, spool_done; /* oldest: kept when last looked */
-    uint64_t spool_own;             /* records from this one on are of this run */
-    uint64_t spool_events;          /* of this run in it, not done with: the sum of segments */
-    struct uplink_segment *segments; /* oldest first; the first holds the first record that is not done with */
+    uint64_t spool_own;                                       /* records from this one on are of this run */
+    uint64_t spool_events; /* of this run in it, not done with: the sum of segments */
+    struct uplink_segment
+        *segments; /* oldest first; the first holds the first record that is not done with */
     size_t n_segments, cap_segments;
     uint64_t newest, before_newest; /* first numbers of the two newest segments, for the marks */
     uint64_t marks_for;             /* the newest segment when cursor_marks was moved last */
     int64_t spool_retry_ns, tidy_at_ns;
-    bool is_failing;  /* the last attempt to write failed */
-    bool has_more;    /* replay stopped though the window has room */
-    int lost;         /* a block was dropped since the last commit: why; 0 = none was */
+    bool is_failing; /* the last attempt to write failed */
+    bool has_more;   /* replay stopped though the window has room */
+    int lost;        /* a block was dropped since the last commit: why; 0 = none was */
     struct uplink_mark *marks;
     size_t n_marks;
 
@@ -162,8 +164,8 @@ void uplink_acknowledge(struct uplink *u, const struct frame_origin *origin, uin
 void uplink_refuse(struct uplink *u, const struct frame_refuse *r);
 /* Makes flight empty again: what was in it will be sent once more. */
 void uplink_take_back(struct uplink *u);
-/* Puts the item in flight, and its frame in the output unless the receiver has it already or it has no block. The item's
- * block is taken from bytes. -EAGAIN (no room in the window) and -ENOMEM: nothing has happened. */
+/* Puts the item in flight, and its frame in the output unless the receiver has it already or it has no block.
+ * The item's block is taken from bytes. -EAGAIN (no room in the window) and -ENOMEM: nothing has happened. */
 int uplink_launch(struct uplink *u, struct uplink_item *i, struct slice bytes);
 bool uplink_may_launch(const struct uplink *u);
 
@@ -175,6 +177,7 @@ void uplink_link_pump(struct uplink *u, int64_t now_ns);                    /* d
 void uplink_link_flush(struct uplink *u, int64_t now_ns);                   /* sends what is in the output */
 void uplink_link_break(struct uplink *u, int64_t now_ns, int64_t retry_ms); /* retry_ms 0: backoff */
 void uplink_link_reset(struct uplink *u);                                   /* closes without a word */
+bool uplink_link_is_waiting(const struct uplink *u);                        /* does the peer owe us a word? */
 int64_t uplink_link_next_ns(const struct uplink *u); /* when it wants to be pumped; INT64_MAX = needn't */
 
 /* uplink_spool.c. Reads and writes files; syncs them only with UPLINK_SPOOL_FIRST. */
@@ -184,8 +187,8 @@ bool uplink_spool_has_unread(const struct uplink *u);
 bool uplink_spool_is_empty(const struct uplink *u);
 /* The next record to be launched is that one. */
 void uplink_spool_rewind(struct uplink *u, uint64_t next);
-/* Moves what is in memory to the spool, as far as it takes it: 0 when nothing is left in memory. At once, or if the last
- * attempt failed, only after a pause (-EAGAIN). */
+/* Moves what is in memory to the spool, as far as it takes it: 0 when nothing is left in memory. At once, or
+ * if the last attempt failed, only after a pause (-EAGAIN). */
 int uplink_spool_spill(struct uplink *u, bool at_once);
 /* Launches records as far as the window allows. */
 void uplink_spool_replay(struct uplink *u);
@@ -193,7 +196,8 @@ void uplink_spool_replay(struct uplink *u);
 void uplink_spool_pass(struct uplink *u, uint64_t record);
 /* n events of this run in that record are done with. */
 void uplink_spool_settle(struct uplink *u, uint64_t record, uint32_t n);
-/* With UPLINK_SPOOL_FIRST: makes durable what has been acknowledged and gives disk space back, if it is time. */
+/* With UPLINK_SPOOL_FIRST: makes durable what has been acknowledged and gives disk space back, if it is time.
+ */
 void uplink_spool_tidy(struct uplink *u, bool at_once);
 /* Keeps the ledger of this run for a receiver that can't be told now. */
 void uplink_spool_add_counts(struct uplink *u, const struct frame_counts *c);
@@ -206,12 +210,12 @@ int uplink_mark_get(struct slice payload, struct slice *name, struct slice *posi
 int uplink_mark_reserve(struct uplink *u, struct slice name, struct uplink_mark **out);
 /* There is no such item, or no longer. The mark may be gone then. */
 void uplink_mark_release(struct uplink *u, struct uplink_mark *m);
-/* The item's position becomes that of its mark, if it has one, and is released: it is in record i->record now, or (0) its
- * block has been acknowledged from memory. */
+/* The item's position becomes that of its mark, if it has one, and is released: it is in record i->record
+ * now, or (0) its block has been acknowledged from memory. */
 void uplink_mark_apply(struct uplink *u, struct uplink_item *i);
 bool uplink_marks_are_dirty(const struct uplink *u);
-/* Appends the marks that are not in the journal, or in a record before this one; adds their bytes to *bytes. What it
- * appended is settled by the next call: committed or not. */
+/* Appends the marks that are not in the journal, or in a record before this one; adds their bytes to *bytes.
+ * What it appended is settled by the next call: committed or not. */
 int uplink_marks_append(struct uplink *u, uint64_t before, uint64_t *bytes);
 void uplink_marks_settle(struct uplink *u, bool is_committed);
 /* The oldest record that is needed; UINT64_MAX = none is. */

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The connection: dial without waiting, HELLO, WELCOME, then frames both ways.
  *
- * A peer is given up when it closes, when it says what can't be, or when it owes an answer and nothing has been heard of
- * it for SILENCE_MS (a process that hangs keeps its socket open, and its listen queue takes new connections). After
- * PING_MS it is asked. Then the next address is tried, and when all have failed, after a pause that doubles from
- * BACKOFF_MIN_MS to BACKOFF_MAX_MS, with jitter so that a thousand programs don't come back at once. A connection that was
- * of use (or lasted a second) starts the pauses over, and the list: the first address comes first again. */
+ * A peer is given up when it closes, when it says what can't be, or when it owes an answer and nothing has
+ * been heard of it for SILENCE_MS (a process that hangs keeps its socket open, and its listen queue takes new
+ * connections). After PING_MS it is asked. Then the next address is tried, and when all have failed, after a
+ * pause that doubles from BACKOFF_MIN_MS to BACKOFF_MAX_MS, with jitter so that a thousand programs don't
+ * come back at once. A connection that was of use (or lasted a second) starts the pauses over, and the list:
+ * the first address comes first again. */
 #include "net/uplink_internal.h"
 
 #include "base/clock.h"
@@ -259,20 +260,21 @@ static void receive(struct uplink *u, int64_t now_ns)
     }
 }
 
-/* Does the peer owe us a word? */
-static bool is_waiting(const struct uplink *u)
+bool uplink_link_is_waiting(const struct uplink *u)
 {
     return u->state == LINK_CONNECTING || u->state == LINK_HELLO ||
            (u->state == LINK_READY && (u->flight.head || u->out_at < u->out.n));
 }
 
-/* While nothing is owed the clock of silence stands still. */
+/* While nothing is owed the clock of silence stands still. What was launched since the last pump is owed from
+ * now on. */
 static void watch(struct uplink *u, int64_t now_ns)
 {
-    if (!is_waiting(u)) {
+    bool is_waiting = uplink_link_is_waiting(u);
+    if (!is_waiting || !u->was_waiting)
         u->heard_at_ns = now_ns;
+    if (!is_waiting)
         return;
-    }
     int64_t silent_ns = now_ns - u->heard_at_ns;
     if (silent_ns >= SILENCE_MS * ns_per_ms) {
         uplink_link_break(u, now_ns, 0);
@@ -329,7 +331,7 @@ int64_t uplink_link_next_ns(const struct uplink *u)
 {
     if (u->state == LINK_DOWN)
         return u->retry_at_ns;
-    if (!is_waiting(u))
+    if (!uplink_link_is_waiting(u))
         return INT64_MAX;
     bool may_ping = u->state == LINK_READY && !u->pinged_at_ns;
     return u->heard_at_ns + (may_ping ? PING_MS : SILENCE_MS) * ns_per_ms;

@@ -1,24 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Marks: a position for each name, kept in the journal together with the block that it belongs to.
  *
- * A record of type 3 is: varint length, name; varint length, position; then the block, to the record's end, or nothing.
- * The newest record of a name counts; one with an empty position takes the name out. A journal's record is there whole or
- * not at all, so a crash keeps block and mark or neither.
+ * A record of type 3 is: varint length, name; varint length, position; then the block, to the record's end,
+ * or nothing. The newest record of a name counts; one with an empty position takes the name out. A journal's
+ * record is there whole or not at all, so a crash keeps block and mark or neither.
  *
- * Segments go when their blocks have been acknowledged, or when the size limit forces it. So that no mark goes with them:
+ * Segments go when their blocks have been acknowledged, or when the size limit forces it. So that no mark
+ * goes with them:
  *
- *   1. Each group of records that is committed begins with a copy (a record of type 3 without block) of every mark whose
- *      newest record is older than the two newest segments, or is nowhere. No sync of its own, and no record is needed
- *      unless segments come and go while a mark rests.
- *   2. So when a commit returns, each mark is in one of the three newest segments. The size limit never takes those:
- *      a segment and a group are at most a quarter of it (uplink_spool.c).
- *   3. The journal's cursor "marks" is behind the last record that is not needed for any mark, and so keeps trimming off
- *      the others. It moves when a new segment has begun, and only after the copies that allow it are committed.
+ *   1. Each group of records that is committed begins with a copy (a record of type 3 without block) of every
+ * mark whose newest record is older than the two newest segments, or is nowhere. No sync of its own, and no
+ * record is needed unless segments come and go while a mark rests.
+ *   2. So when a commit returns, each mark is in one of the three newest segments. The size limit never takes
+ * those: a segment and a group are at most a quarter of it (uplink_spool.c).
+ *   3. The journal's cursor "marks" is behind the last record that is not needed for any mark, and so keeps
+ * trimming off the others. It moves when a new segment has begun, and only after the copies that allow it are
+ * committed.
  *
- * A crash before the commit leaves the old records, which the cursor still holds. One between the commit and the move of
- * the cursor leaves both, and the newer ones say the same. At open, the records behind the cursor are read: usually of
- * three segments, whatever the size of the journal. All of a name's records before its newest may go at any time: they are
- * older, so a record that takes a name out is never outlived by one that it has overruled. */
+ * A crash before the commit leaves the old records, which the cursor still holds. One between the commit and
+ * the move of the cursor leaves both, and the newer ones say the same. At open, the records behind the cursor
+ * are read: usually of three segments, whatever the size of the journal. All of a name's records before its
+ * newest may go at any time: they are older, so a record that takes a name out is never outlived by one that
+ * it has overruled. */
 #include "net/uplink_internal.h"
 
 #include "base/cursor.h"

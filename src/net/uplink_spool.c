@@ -1,27 +1,31 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The spool is a journal (src/journal) of blocks, blocks with marks (uplink_marks.c), and the last COUNTS of runs that
- * could not say goodbye. The cursor "sent" is behind the last record that was acknowledged. There are two kinds:
+/* The spool is a journal (src/journal) of blocks, blocks with marks (uplink_marks.c), and the last COUNTS of
+ * runs that could not say goodbye. The cursor "sent" is behind the last record that was acknowledged. There
+ * are two kinds:
  *
- * A backup is written when the receiver is away, without syncs: it survives the death of the process, not of the machine,
- * because a sync could hold up the program for as long as the disk likes. At its size limit it refuses new blocks (they
- * stay in memory, then are dropped and counted); old ones are never given up for new ones.
+ * A backup is written when the receiver is away, without syncs: it survives the death of the process, not of
+ * the machine, because a sync could hold up the program for as long as the disk likes. At its size limit it
+ * refuses new blocks (they stay in memory, then are dropped and counted); old ones are never given up for new
+ * ones.
  *
- * With UPLINK_SPOOL_FIRST all blocks are written and synced by uplink_commit. While the receiver keeps up, each block is
- * launched as its record is committed, from memory, so that nothing is read back; else it is read when its turn comes. At
- * the size limit the oldest segment goes, and what was in it is dropped and counted (forced). The cursor is moved every
- * TIDY_MS by uplink_commit, not at each acknowledgement: a sync of its own each time is more than the blocks that would
- * be sent again after a crash are worth. A segment is at most a quarter of the size limit (the journal sees to it) and so
- * is a group of records (group_max): the three newest segments, which have the marks, are never forced out.
+ * With UPLINK_SPOOL_FIRST all blocks are written and synced by uplink_commit. While the receiver keeps up,
+ * each block is launched as its record is committed, from memory, so that nothing is read back; else it is
+ * read when its turn comes. At the size limit the oldest segment goes, and what was in it is dropped and
+ * counted (forced). The cursor is moved every TIDY_MS by uplink_commit, not at each acknowledgement: a sync
+ * of its own each time is more than the blocks that would be sent again after a crash are worth. A segment is
+ * at most a quarter of the size limit (the journal sees to it) and so is a group of records (group_max): the
+ * three newest segments, which have the marks, are never forced out.
  *
- * A cursor that could not be moved costs nothing but sending some blocks again, which the receiver sees. A record that
- * can't be read any more is found out when those behind it are done with: what is then missing of this run's events is
- * counted as dropped.
+ * A cursor that could not be moved costs nothing but sending some blocks again, which the receiver sees. A
+ * record that can't be read any more is found out when those behind it are done with: what is then missing of
+ * this run's events is counted as dropped.
  *
- * Which events go with a segment: the journal deletes whole segments, so a sum for each that this run wrote is enough.
- * Blocks that are on the way while their segment goes are still counted as queued: they are passed when the receiver
- * acknowledges them, forced when the connection breaks first.
+ * Which events go with a segment: the journal deletes whole segments, so a sum for each that this run wrote
+ * is enough. Blocks that are on the way while their segment goes are still counted as queued: they are passed
+ * when the receiver acknowledges them, forced when the connection breaks first.
  *
- * One process has the directory at a time. A forked child asks again each second and does without meanwhile. */
+ * One process has the directory at a time. A forked child asks again each second and does without meanwhile.
+ */
 #include "net/uplink_internal.h"
 
 #include "base/clock.h"
@@ -212,7 +216,8 @@ static void enter_group(struct uplink *u, const struct uplink_item *i, size_t n)
     }
     u->spool_last = stats.last;
     if (was_read && u->read_next != (next ? next : stats.last + 1))
-        uplink_spool_rewind(u, next ? next : stats.last + 1); /* marks alone, and our own COUNTS, are not for now */
+        uplink_spool_rewind(u, next ? next
+                                    : stats.last + 1); /* marks alone, and our own COUNTS, are not for now */
     if (stats.first > u->spool_oldest)
         forced_out(u, stats.first);
 }
@@ -225,9 +230,9 @@ static int append_item(struct uplink *u, struct uplink_item *i)
     return journal_append(u->spool, type, slice_of(i->data, i->data_n), &i->record);
 }
 
-/* Appends items from *from on while the journal takes them, the group is not too large, and no mark is in it twice: of a
- * group that is not committed power loss may keep a later record and lose an earlier one, and a mark must not come through
- * without the blocks before it. */
+/* Appends items from *from on while the journal takes them, the group is not too large, and no mark is in it
+ * twice: of a group that is not committed power loss may keep a later record and lose an earlier one, and a
+ * mark must not come through without the blocks before it. */
 static int append_items(struct uplink *u, struct uplink_item *from, size_t *n)
 {
     const uint64_t group_max = u->spool_options.max_bytes / 4;
@@ -245,8 +250,8 @@ static int append_items(struct uplink *u, struct uplink_item *from, size_t *n)
     return *n ? 0 : r;
 }
 
-/* Commits a group of items from *from on (NULL: of marks alone). They get their record numbers. *n is how many are in the
- * journal now; fewer than there are: the rest may be tried as another group. */
+/* Commits a group of items from *from on (NULL: of marks alone). They get their record numbers. *n is how
+ * many are in the journal now; fewer than there are: the rest may be tried as another group. */
 static int commit_items(struct uplink *u, struct uplink_item *from, size_t *n)
 {
     *n = 0;
@@ -471,8 +476,8 @@ static int launch_record(struct uplink *u, const struct journal_item *record)
     }
 }
 
-/* A record that the window has no room for stays ahead: opening the reader again would read up to it again. Takes what
- * was read from *budget. */
+/* A record that the window has no room for stays ahead: opening the reader again would read up to it again.
+ * Takes what was read from *budget. */
 static int replay_next(struct uplink *u, size_t *budget)
 {
     struct journal_item *a = &u->ahead;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* receiver.h - the other end of a connection, for tests of senders: in the same thread, doing what the test says. */
+/* receiver.h - the other end of a connection, for tests of senders: in the same thread, doing what the test
+ * says. */
 #ifndef GRIDLINE_TESTS_RECEIVER_H
 #define GRIDLINE_TESTS_RECEIVER_H
 
@@ -140,8 +141,8 @@ static inline void receiver_ack(struct receiver *r, const struct frame_origin *o
     receiver_send(r, &out);
 }
 
-static inline void receiver_refuse(struct receiver *r, const struct frame_origin *o, uint64_t first, uint32_t count,
-                            uint32_t retry_ms)
+static inline void receiver_refuse(struct receiver *r, const struct frame_origin *o, uint64_t first,
+                                   uint32_t count, uint32_t retry_ms)
 {
     struct strbuf out = {0};
     frame_put_refuse(&out, &(struct frame_refuse){.origin = *o,

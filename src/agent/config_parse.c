@@ -108,7 +108,8 @@ static const struct {
     {"premature end of file", "the file ends in the middle of a value or section", ""},
 };
 
-static void say_in_our_words(const char *format, const char *word, va_list args, struct strbuf *out)
+__attribute__((format(printf, 1, 0))) static void say_in_our_words(const char *format, const char *word,
+                                                                   va_list args, struct strbuf *out)
 {
     for (size_t i = 0; i < sizeof messages / sizeof *messages; i++) {
         if (strcmp(messages[i].theirs, format) == 0) {
@@ -121,7 +122,7 @@ static void say_in_our_words(const char *format, const char *word, va_list args,
     strbuf_add_str(out, theirs);
 }
 
-static void on_error(cfg_t *cfg, const char *format, va_list args)
+__attribute__((format(printf, 2, 0))) static void on_error(cfg_t *cfg, const char *format, va_list args)
 {
     struct strbuf text = {0};
     va_list copy;

@@ -185,11 +185,12 @@ static bool is_address(struct slice text)
         return text.n > 5;
     if (slice_starts(text, SLICE_LIT("tcp://")))
         text = slice_from(text, 6);
-    const char *colon = text.n ? memrchr(text.p, ':', text.n) : NULL;
-    if (!colon || colon == text.p || memchr(text.p, '/', text.n))
+    size_t host = text.n; /* up to the last colon, and that */
+    while (host > 0 && text.p[host - 1] != ':')
+        host--;
+    if (host < 2 || memchr(text.p, '/', host))
         return false;
-    struct slice digits = slice_from(text, (size_t)(colon - text.p) + 1);
-    return num_parse_uint(digits, &port) == 0 && port > 0 && port <= UINT16_MAX;
+    return num_parse_uint(slice_from(text, host), &port) == 0 && port > 0 && port <= UINT16_MAX;
 }
 
 static int store_addresses(const struct store *s, const char *const *texts, size_t n, char *to)

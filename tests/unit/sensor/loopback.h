@@ -5,7 +5,10 @@
 #define GRIDLINE_TESTS_LOOPBACK_H
 
 #include <arpa/inet.h>
+#include <linux/sockios.h>
 #include <netinet/in.h>
+#include <poll.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -61,7 +64,7 @@ static inline bool loopback_open(struct loopback *l, int family)
     return true;
 }
 
-/* n bytes from client to server, received. */
+/* n bytes from client to server, received and acknowledged. */
 static inline void loopback_send(const struct loopback *l, size_t n)
 {
     char bytes[1024] = {0};
@@ -71,6 +74,12 @@ static inline void loopback_send(const struct loopback *l, size_t n)
         assert_int_equal(recv(l->server, bytes, part, MSG_WAITALL), part);
         n -= part;
     }
+    int queued = 1; /* the peer may wait before it acknowledges */
+    for (int i = 0; i < 10000 && queued; i++) {
+        assert_int_equal(ioctl(l->client, SIOCOUTQ, &queued), 0);
+        (void)poll(NULL, 0, queued ? 1 : 0); /* a pause */
+    }
+    assert_int_equal(queued, 0);
 }
 
 static inline void loopback_close(struct loopback *l)

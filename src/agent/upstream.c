@@ -29,7 +29,8 @@ struct upstream {
     struct frame_origin samples_origin;
     struct samples_writer *samples;
     uint32_t connection; /* counts connections: streams are announced anew on each */
-    bool is_down;        /* as of the samples: no connection, or it could not take them */
+    bool is_down;        /* no connection */
+    bool has_begun;      /* SAMPLES_ORIGIN was sent on this one */
     struct strbuf packet, schema, stream;
     struct uplink_counts counts;
     uint64_t counts_told; /* what COUNTS last said was taken */
@@ -50,23 +51,31 @@ static void make_origin(struct frame_origin *o)
 
 /* ---------------------------------------------------------------- the connection's callbacks */
 
-/* Everything announced is forgotten, at both ends. */
-static void begin_anew(struct upstream *u)
+static void drop_rows(struct upstream *u, uint64_t n, enum drop_reason reason)
+{
+    u->counts.dropped[reason] += n;
+}
+
+/* The receiver knows nothing of our streams, or must forget them: SAMPLES_ORIGIN tells it, and everything is
+ * announced anew. If even that can't be sent now, the next sample tries again. */
+static void begin_samples(struct upstream *u)
 {
     u->connection++;
+    drop_rows(u, samples_writer_rows(u->samples), DROP_UNWRITABLE); /* made for the connection before */
     samples_writer_reset(u->samples);
     strbuf_reset(&u->packet);
     frame_put_samples_origin(&u->packet, &(struct frame_samples_origin){.origin = u->samples_origin});
-    struct slice frame = strbuf_slice(&u->packet);
-    u->is_down = strbuf_failed(&u->packet) ||
-                 uplink_send(u->link, FRAME_SAMPLES_ORIGIN, slice_from(frame, FRAME_HEAD)) < 0;
+    u->has_begun =
+        !strbuf_failed(&u->packet) &&
+        uplink_send(u->link, FRAME_SAMPLES_ORIGIN, slice_from(strbuf_slice(&u->packet), FRAME_HEAD)) == 0;
 }
 
 static void on_ready(void *arg, const struct frame_welcome *w)
 {
     struct upstream *u = arg;
     (void)w; /* its times are for the global clock, which is the gateway's issue */
-    begin_anew(u);
+    u->is_down = false;
+    begin_samples(u);
     if (u->on_state)
         u->on_state(u->arg, true, uplink_address(u->link));
 }
@@ -79,10 +88,9 @@ static void on_down(void *arg)
         u->on_state(u->arg, false, uplink_address(u->link));
 }
 
-static int on_frame(void *arg, const struct frame *f)
+static void on_frame(void *arg, const struct frame *f)
 {
-    (void)arg, (void)f; /* control comes with the gateway's side; a frame that is not known yet is no error */
-    return 0;
+    (void)arg, (void)f; /* control comes with the gateway's side */
 }
 
 static const struct uplink_ops link_ops = {.on_ready = on_ready, .on_down = on_down, .on_frame = on_frame};
@@ -137,7 +145,8 @@ static void tell_counts(struct upstream *u, bool is_final)
                              .class = 1,
                              .is_final = is_final,
                              .taken = u->counts.given,
-                             .passed = u->counts.passed};
+                             .passed = u->counts.passed,
+                             .queued = samples_writer_rows(u->samples)};
     for (size_t i = 0; i < DROP_REASONS; i++)
         c.dropped[i] = u->counts.dropped[i];
     strbuf_reset(&u->packet);
@@ -170,11 +179,6 @@ void upstream_destroy(struct upstream *u)
 
 /* ---------------------------------------------------------------- samples */
 
-static void drop_rows(struct upstream *u, uint64_t n, enum drop_reason reason)
-{
-    u->counts.dropped[reason] += n;
-}
-
 /* What is in the writer goes out as one packet. Rows get their numbers when they are handed over: what is
  * dropped here has none, COUNTS tells of it. */
 static void send_packet(struct upstream *u)
@@ -193,8 +197,8 @@ static void send_packet(struct upstream *u)
     }
     /* The receiver's baselines are those of before the packet, ours are not. */
     drop_rows(u, rows, r == -ENOMEM ? DROP_MEMORY : DROP_UNWRITABLE);
-    if (uplink_is_ready(u->link))
-        begin_anew(u);
+    samples_writer_reset(u->samples); /* forgets them, if it was finish that failed */
+    begin_samples(u);
 }
 
 static int announce(struct upstream *u, struct stream *s, const struct value *values)
@@ -203,28 +207,38 @@ static int announce(struct upstream *u, struct stream *s, const struct value *va
     strbuf_reset(&u->stream);
     int r = samples_writer_announce(u->samples, s->schema, SLICE_LIT("gridline-agent"), values, &u->schema,
                                     &u->stream, &s->wire);
-    if (r == 0 && u->schema.n)
+    if (r < 0)
+        return r;
+    if (u->schema.n)
         r = uplink_send(u->link, FRAME_SCHEMA, strbuf_slice(&u->schema));
     if (r == 0)
         r = uplink_send(u->link, FRAME_STREAM, strbuf_slice(&u->stream));
     if (r == 0)
         s->wire_connection = u->connection;
+    else
+        begin_samples(u); /* the receiver has not heard what the writer takes for known */
     return r;
 }
 
 static int add_sample(struct upstream *u, struct stream *s, int64_t time_ns, const struct value *values)
 {
-    /* An announcement must not overtake the rows before it: they may use what it replaces. */
     int r = 0;
+    if (!u->has_begun)
+        begin_samples(u);
+    if (!u->has_begun)
+        return -EAGAIN;
+    /* The rows before it go first: if the announcement can't be sent, everything begins anew. */
     if (s->wire_connection != u->connection) {
         send_packet(u);
-        r = announce(u, s, values);
+        r = u->has_begun ? announce(u, s, values) : -EAGAIN;
     }
-    if (r == 0)
-        r = samples_writer_add(u->samples, s->wire, time_ns, values);
-    if (r == E_LIMIT) {
+    if (r < 0)
+        return r;
+    r = samples_writer_add(u->samples, s->wire, time_ns, values);
+    if (r == E_LIMIT && samples_writer_rows(u->samples)) {
         send_packet(u);
-        r = samples_writer_add(u->samples, s->wire, time_ns, values);
+        r = s->wire_connection == u->connection ? samples_writer_add(u->samples, s->wire, time_ns, values)
+                                                : -EAGAIN;
     }
     return r;
 }
@@ -301,10 +315,7 @@ int upstream_pump(struct upstream *u, int64_t now_ns)
         u->counts_at_ns = now_ns;
         tell_counts(u, false);
     }
-    int ms = uplink_pump(u->link, now_ns);
-    if (u->is_down && uplink_is_ready(u->link)) /* its output was full */
-        begin_anew(u);
-    return ms;
+    return uplink_pump(u->link, now_ns);
 }
 
 int upstream_wait_fd(const struct upstream *u, short *events)

@@ -381,7 +381,7 @@ int frame_get_samples_origin(struct slice payload, struct frame_samples_origin *
     static const struct frame_origin none;
     struct cursor c = cursor_of(payload);
     struct frame_samples_origin o = {.origin = get_origin(&c)};
-    uint8_t flags = cursor_u8(&c);
+    uint8_t flags = cursor_left(&c) ? cursor_u8(&c) : 0;
     if (c.bad || (flags & ~ORIGIN_WANTS_OK) || o.origin.epoch == 0 ||
         memcmp(o.origin.producer, none.producer, sizeof none.producer) == 0)
         return E_PROTO;

@@ -62,6 +62,10 @@ static void test_round_trips(void **state)
     assert_int_equal(frame_get_samples_origin(only_frame(&out).payload, &so), 0);
     assert_memory_equal(&so.origin, &o, sizeof o);
     assert_true(so.wants_ok);
+    struct slice payload = only_frame(&out).payload;
+    assert_int_equal(frame_get_samples_origin(slice_of(payload.p, 24), &so), 0);
+    assert_false(so.wants_ok); /* without flags */
+    assert_int_equal(frame_get_samples_origin(slice_of(payload.p, 23), &so), E_PROTO);
     out.p[out.n - 1] = 2; /* a flag that is not known */
     assert_int_equal(frame_get_samples_origin(only_frame(&out).payload, &so), E_PROTO);
     strbuf_reset(&out);

@@ -88,9 +88,10 @@ static void on_down(void *arg)
         u->on_state(u->arg, false, uplink_address(u->link));
 }
 
-static void on_frame(void *arg, const struct frame *f)
+static int on_frame(void *arg, const struct frame *f)
 {
-    (void)arg, (void)f; /* control comes with the gateway's side */
+    (void)arg, (void)f; /* control comes with the gateway's side; a frame that is not known yet is no error */
+    return 0;
 }
 
 static const struct uplink_ops link_ops = {.on_ready = on_ready, .on_down = on_down, .on_frame = on_frame};

@@ -161,28 +161,19 @@ static bool explain_section(struct explain *e, struct slice name)
 }
 
 /* One key: of the agent, of every sensor, or SECTION.KEY and SECTION.NAME.KEY. */
-static bool explain_one(struct explain *e, struct slice name)
+static bool explain_one(struct explain *e, struct slice text)
 {
+    struct config_name name;
     struct config_key key;
-    struct config_scope scope = agent;
-    const char *first = memchr(name.p, '.', name.n), *last = first ? memrchr(name.p, '.', name.n) : NULL;
-    struct slice section = slice_of(name.p, first ? (size_t)(first - name.p) : 0);
-    if (config_key_find(agent, name, &key)) {
-        explain_key(e, agent, &key);
-        return true;
+    struct slice common = slice_starts(text, SLICE_LIT("SENSOR.")) ? slice_from(text, 7) : text;
+    bool is_found = config_split_name(text, &name) && config_key_find(name.scope, name.key, &key);
+    if (!is_found) {
+        name.scope = any_sensor;
+        is_found = config_key_find(any_sensor, common, &key);
     }
-    if (!first || slice_eq(section, SLICE_LIT("SENSOR")))
-        scope = any_sensor;
-    else if (slice_eq(section, SLICE_LIT("output")))
-        scope = output;
-    else
-        scope = (struct config_scope){.kind = SCOPE_SENSOR, .ops = sensor_find(section)};
-    if (first && scope.kind == SCOPE_SENSOR && !scope.ops && !slice_eq(section, SLICE_LIT("SENSOR")))
-        return false;
-    if (!config_key_find(scope, first ? slice_from(name, (size_t)(last - name.p) + 1) : name, &key))
-        return false;
-    explain_key(e, scope, &key);
-    return true;
+    if (is_found)
+        explain_key(e, name.scope, &key);
+    return is_found;
 }
 
 /* ---------------------------------------------------------------- what was meant */

@@ -165,31 +165,44 @@ static int set_text(struct config_load *l, struct given_section *section, const 
 
 /* ---------------------------------------------------------------- flags */
 
-struct full_name {
-    struct config_scope scope;
-    struct slice title;
-    struct slice key;
-};
+/* The sensor whose name, and a dot, the text begins with: the longest, for there is filesystem and
+ * filesystem.remote. */
+static const struct sensor_ops *leading_sensor(struct slice text)
+{
+    const struct sensor_ops *best = NULL;
+    for (size_t i = 0; sensor_list[i]; i++) {
+        struct slice name = slice_str(sensor_list[i]->name);
+        bool leads = text.n > name.n && slice_starts(text, name) && text.p[name.n] == '.';
+        if (leads && (!best || name.n > strlen(best->name)))
+            best = sensor_list[i];
+    }
+    return best;
+}
 
-/* "host", "budget.cpu", "disk.every", "exec.root-disk.every", "output.copy.path". */
-static bool split_name(struct slice name, struct full_name *out)
+bool config_split_name(struct slice full, struct config_name *out)
 {
     struct config_key key;
-    const char *first = memchr(name.p, '.', name.n), *last = memrchr(name.p, '.', name.n);
-    *out = (struct full_name){.scope = {.kind = SCOPE_AGENT}, .title = SLICE_LIT(""), .key = name};
-    if (!first || config_key_find(out->scope, name, &key))
+    *out = (struct config_name){.scope = {.kind = SCOPE_AGENT}, .title = SLICE_LIT(""), .key = full};
+    if (config_key_find(out->scope, full, &key))
         return true;
-    struct slice section = slice_of(name.p, (size_t)(first - name.p));
-    out->key = slice_from(name, (size_t)(last - name.p) + 1);
-    if (last > first)
-        out->title = slice_of(first + 1, (size_t)(last - first) - 1);
-    if (slice_eq(section, SLICE_LIT("output")))
-        out->scope.kind = SCOPE_OUTPUT;
-    else if ((out->scope.ops = sensor_find(section)))
+    out->scope.ops = leading_sensor(full);
+    if (out->scope.ops) {
         out->scope.kind = SCOPE_SENSOR;
-    else
+        out->key = slice_from(full, strlen(out->scope.ops->name) + 1);
+    } else if (slice_starts(full, SLICE_LIT("output."))) {
+        out->scope.kind = SCOPE_OUTPUT;
+        out->key = slice_from(full, 7);
+    } else {
         return false;
-    return is_titled(out->scope) == (last > first);
+    }
+    for (size_t dot = out->key.n; dot-- > 0;) {
+        if (out->key.p[dot] == '.') {
+            out->title = slice_of(out->key.p, dot);
+            out->key = slice_from(out->key, dot + 1);
+            break;
+        }
+    }
+    return true;
 }
 
 /* Calls fn with every full name there is, until it returns true. */
@@ -261,7 +274,7 @@ static void say_unknown(struct config_load *l, struct slice word, bool in_enviro
 
 static void take_flag(struct config_load *l, const char *text)
 {
-    struct full_name name;
+    struct config_name name;
     struct config_key key;
     struct given_section *section = &l->agent;
     const char *equals = strchr(text, '=');
@@ -275,7 +288,13 @@ static void take_flag(struct config_load *l, const char *text)
         (void)config_problem(l, -EINVAL, &at, NULL, "= is missing; write -s KEY=VALUE"); /* remembered in l */
         return;
     }
-    if (!split_name(full, &name) || !config_key_find(name.scope, name.key, &key)) {
+    bool is_known = config_split_name(full, &name) && config_key_find(name.scope, name.key, &key);
+    if (is_known && is_titled(name.scope) && name.title.n == 0) {
+        (void)config_problem(l, -EINVAL, &at, NULL, "a name is missing; write -s %.*s.NAME.%s=VALUE",
+                             (int)(full.n - name.key.n - 1), full.p, key.name); /* remembered in l */
+        return;
+    }
+    if (!is_known || is_titled(name.scope) != (name.title.n > 0)) {
         say_unknown(l, full, false, at);
         return;
     }

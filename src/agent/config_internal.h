@@ -102,6 +102,13 @@ void *config_alloc(struct config_load *l, size_t n);
 const char *config_copy(struct config_load *l, struct slice text);
 /* "exec.root-disk.every": how a key is named in messages, flags and by show. name NULL: the section alone. */
 void config_full_name(struct config_scope scope, const char *title, const char *name, struct strbuf *out);
+struct config_name {
+    struct config_scope scope;
+    struct slice title, key; /* slices of the name; the title may be missing where there should be one */
+};
+/* The way back: "host", "budget.cpu", "disk.every", "exec.root-disk.every", "output.copy.path". False: it
+ * begins with no section that there is. Whether there is such a key is another question. */
+bool config_split_name(struct slice full, struct config_name *out);
 /* "GRIDLINE_AGENT_EXEC_ROOT_DISK_EVERY". */
 void config_environment_name(struct slice full_name, struct strbuf *out);
 

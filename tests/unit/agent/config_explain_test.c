@@ -33,6 +33,7 @@ static void test_one_key(void **unused)
                         "run.NAME.format\n    for tests\n    text; default ulm\n");
     assert_non_null(
         strstr(explain("beta.every", CONFIG_FORM_TEXT), "duration from 10ms to 366d; default 5m\n"));
+    assert_non_null(strstr(explain("alpha.far.every", CONFIG_FORM_TEXT), "alpha.far.every\n"));
     assert_non_null(strstr(explain("priority", CONFIG_FORM_TEXT), "SENSOR.priority\n"));
     assert_non_null(
         strstr(explain("SENSOR.mode", CONFIG_FORM_TEXT), "always, on-request, port, off; default always\n"));

@@ -79,7 +79,11 @@ static const struct sensor_ops sensor_run = {.name = "run",
 static const struct sensor_ops sensor_beat = {
     .name = "beat", .summary = "h", .every = "30s", .is_default = true};
 
-const struct sensor_ops *const sensor_list[] = {&sensor_alpha, &sensor_beta, &sensor_run, &sensor_beat, NULL};
+/* Another sensor's name begins this one's. */
+static const struct sensor_ops sensor_far = {.name = "alpha.far", .summary = "f", .every = "1m"};
+
+const struct sensor_ops *const sensor_list[] = {&sensor_alpha, &sensor_far,  &sensor_beta,
+                                                &sensor_run,   &sensor_beat, NULL};
 
 const struct sensor_ops *sensor_find(struct slice name)
 {

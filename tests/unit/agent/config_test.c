@@ -434,6 +434,21 @@ static void test_dropins_environment_flags(void **unused)
     unlink("agent.d/other.txt");
 }
 
+static void test_sensor_with_a_dot_in_its_name(void **unused)
+{
+    (void)unused;
+    setenv("GRIDLINE_AGENT_ALPHA_FAR_PRIORITY", "3", 1);
+    loads_with("alpha.far { every = 2m }", (const char *[]){"alpha.far.hold=7s", "run.a.b.command=/x", NULL});
+    unsetenv("GRIDLINE_AGENT_ALPHA_FAR_PRIORITY");
+    const struct sensor_config *s = find("alpha.far", "alpha.far");
+    assert_int_equal(s->every_ns, 120 * NS_PER_S);
+    assert_int_equal(s->hold_ns, 7 * NS_PER_S);
+    assert_int_equal(s->priority, 3);
+    assert_string_equal(setting(find("run", "a.b"), "command")->texts[0], "/x");
+    refuses_with("", (const char *[]){"run.command=/x", NULL},
+                 "flag -s run.command: a name is missing; write -s run.NAME.command=VALUE");
+}
+
 static void test_bad_flags_and_environment(void **unused)
 {
     (void)unused;
@@ -701,6 +716,7 @@ int main(void)
         cmocka_unit_test(test_nothing_is_taken_silently),
         cmocka_unit_test(test_every_section_tells_its_problem),
         cmocka_unit_test(test_dropins_environment_flags),
+        cmocka_unit_test(test_sensor_with_a_dot_in_its_name),
         cmocka_unit_test(test_bad_flags_and_environment),
         cmocka_unit_test(test_files_that_cant_be_read),
         cmocka_unit_test(test_limits),

@@ -1507,59 +1507,67 @@ static void test_open_no_memory(void **state)
     receiver_end(&r);
 }
 
-/* Breaks, refusals, a small spool, a disk that comes and goes; the receiver keeps a list of what it has. */
+/* Takes what has come; marks the numbers. Returns the last one; 0 = nothing came. */
+static uint64_t take_blocks(struct receiver *r, bool *has, uint64_t *n_has)
+{
+    uint64_t last = 0;
+    for (uint8_t type; (type = receiver_frame(r)) != 0;) {
+        if (type != FRAME_BATCH)
+            continue;
+        last = block_origin(r->frame.payload).first_seq + block_count(r->frame.payload) - 1;
+        for (uint64_t q = block_origin(r->frame.payload).first_seq; q <= last; q++) {
+            *n_has += !has[q];
+            has[q] = true;
+        }
+    }
+    return last;
+}
+
+/* Breaks, a small spool, a disk that comes and goes; the receiver keeps a list of what it has. */
 static void test_random_faults(void **state)
 {
     (void)state;
+    enum { STEPS = 400, LAST = 380 };
     for (uint64_t round = 0; round < 30 * test_scale(); round++) {
         struct receiver r;
         struct sender s;
         char address[128];
-        static bool has[4000];
+        bool has[5 * STEPS + 1] = {0};
         uint64_t seed = round * 31 + 5, n_has = 0;
-        memset(has, 0, sizeof has);
         struct disk *d = disk_create();
         receiver_start(&r);
         (void)snprintf(address, sizeof address, "unix:%s", r.path);
         sender_open(&s, address, 1, UPLINK_SPOOL_FIRST);
         assert_int_equal(sender_spool(&s, "spool", 8 * SEGMENT, &d->io), 0);
         bool is_met = false;
-        for (int step = 0; step < 400; step++) {
-            bool is_last = step >= 380;
+        for (uint64_t step = 0; step < STEPS; step++) {
+            const bool is_last = step >= LAST; /* all is well from here on */
+            uint64_t dice[6];
+            for (int i = 0; i < 6; i++)
+                dice[i] = test_random(&seed);
             if (!is_last)
-                assert_int_equal(put_lines(&s, test_random(&seed) % 5, (uint64_t)step,
-                                           1 + (uint32_t)(test_random(&seed) % 5), test_random(&seed) % 900),
-                                 0);
-            if (d->fail_at == 0 && test_random(&seed) % 32 == 0 && !is_last)
+                assert_int_equal(
+                    put_lines(&s, dice[0] % 5, step, (uint32_t)(1 + dice[0] / 5 % 5), dice[1] % 900), 0);
+            if (!is_last && d->fail_at == 0 && dice[2] % 32 == 0)
                 disk_break(d, -EIO);
-            else if (test_random(&seed) % 8 == 0 || is_last)
+            else if (is_last || dice[2] % 8 == 0)
                 disk_heal(d);
-            if (test_random(&seed) % 2 || is_last)
+            if (is_last || dice[3] % 2)
                 (void)commit(&s);
             s.now += 500 * ms;
             (void)pump(&s);
-            if (is_met && !uplink_is_ready(s.u)) {
+            if (is_met && (!uplink_is_ready(s.u) || step == LAST || (!is_last && dice[4] % 24 == 0))) {
                 receiver_hang_up(&r);
+                (void)pump(&s);
                 is_met = false;
             }
-            if (!is_met && (test_random(&seed) % 16 == 0 || is_last)) {
-                meet(&s, &r, 0, is_last ? 1 << 20 : 1 + (uint32_t)(test_random(&seed) % 20000));
+            if (!is_met && (is_last || dice[4] % 16 == 1)) {
+                meet(&s, &r, 0, is_last ? 1 << 20 : (uint32_t)(1 + dice[5] % 20000));
                 is_met = true;
             }
-            uint64_t last = 0;
-            while (is_met && receiver_frame(&r) == FRAME_BATCH) {
-                last = block_origin(r.frame.payload).first_seq + block_count(r.frame.payload) - 1;
-                for (uint64_t q = block_origin(r.frame.payload).first_seq; q <= last; q++) {
-                    n_has += !has[q];
-                    has[q] = true;
-                }
-            }
-            if (last && (test_random(&seed) % 2 || is_last))
+            uint64_t last = is_met ? take_blocks(&r, has, &n_has) : 0;
+            if (last && (is_last || dice[5] % 2))
                 receiver_ack(&r, &s.origin, last);
-            if (is_met && test_random(&seed) % 24 == 0 && !is_last) {
-                receiver_hang_up(&r);
-                is_met = false;
-            }
         }
         struct uplink_counts c = check(&s);
         assert_int_equal(c.queued, 0);

@@ -1,0 +1,261 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "sensor/strays.h"
+
+#include "base/mem.h"
+#include "base/num.h"
+#include "base/strbuf.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define MARK "GRIDLINE_CHILD="
+
+enum {
+    FILE_MAX = 128 << 10, /* of an environment or a list of children that is looked at: what the kernel takes by default */
+    REAP_MAX = 64         /* orphans in one call */
+};
+
+static struct run *runs;
+static bool adopts;
+
+int strays_adopt(void)
+{
+    if (prctl(PR_SET_CHILD_SUBREAPER, 1) < 0)
+        return -errno;
+    adopts = true;
+    return 0;
+}
+
+/* A file of /proc, at most FILE_MAX bytes of it; false when it can't be read (the process has gone, or is not ours). */
+static bool read_proc(pid_t pid, const char *name, struct strbuf *out)
+{
+    char path[64];
+    strbuf_reset(out);
+    (void)snprintf(path, sizeof path, "/proc/%d/%s", (int)pid, name);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return false;
+    ssize_t n = 1;
+    while (n > 0 && out->n < FILE_MAX) {
+        char *to = strbuf_room(out, 4096);
+        n = to ? read(fd, to, 4096) : -1;
+        if (n > 0)
+            strbuf_advance(out, (size_t)n);
+    }
+    (void)close(fd); /* opened for reading */
+    return n >= 0;
+}
+
+/* State and start time from /proc/PID/stat: "12 (name) S ppid ...", where the name may hold anything. */
+static bool read_stat(pid_t pid, struct strbuf *buffer, char *state, uint64_t *start)
+{
+    enum { START = 22 - 3 }; /* words behind the state; proc(5) counts from the pid, 1 */
+    if (!read_proc(pid, "stat", buffer) || buffer->n == 0)
+        return false;
+    const char *p = memrchr(buffer->p, ')', buffer->n), *end = buffer->p + buffer->n;
+    if (!p || end - p < 4)
+        return false;
+    *state = p[2];
+    p += 3;
+    for (int i = 1; i < START && p < end; i++) {
+        p = memchr(p + 1, ' ', (size_t)(end - p - 1));
+        if (!p)
+            return false;
+    }
+    const char *stop = ++p;
+    while (stop < end && *stop >= '0' && *stop <= '9')
+        stop++;
+    return num_parse_uint(slice_of(p, (size_t)(stop - p)), start) == 0;
+}
+
+/* The mark in an environment, without the variable's name; empty when there is none. */
+static struct slice find_mark(struct slice environment)
+{
+    const struct slice name = SLICE_LIT(MARK);
+    while (environment.n) {
+        size_t n = strnlen(environment.p, environment.n);
+        struct slice variable = slice_of(environment.p, n);
+        if (slice_starts(variable, name))
+            return slice_from(variable, name.n);
+        environment = slice_from(environment, n + 1);
+    }
+    return environment;
+}
+
+static struct slice mark_of(const struct run *run)
+{
+    return slice_from(slice_str(run->mark), sizeof MARK - 1);
+}
+
+static uint64_t namespace_of_pids(void)
+{
+    struct stat st;
+    return stat("/proc/self/ns/pid", &st) == 0 ? (uint64_t)st.st_ino : 0;
+}
+
+void strays_mark(struct run *run)
+{
+    static uint64_t number;
+    struct strbuf buffer = {0};
+    char state;
+    uint64_t start = 0;
+    (void)read_stat(getpid(), &buffer, &state, &start); /* without /proc: 0, and strays are not found anyway */
+    strbuf_fini(&buffer);
+    (void)snprintf(run->mark, sizeof run->mark, MARK "%llu.%d.%llu.%llu", (unsigned long long)namespace_of_pids(),
+                   (int)getpid(), (unsigned long long)start, (unsigned long long)++number);
+}
+
+void strays_begin(struct run *run)
+{
+    run->next = runs;
+    runs = run;
+}
+
+void strays_end(struct run *run)
+{
+    struct run **at = &runs;
+    while (*at && *at != run)
+        at = &(*at)->next;
+    if (*at)
+        *at = run->next;
+}
+
+static bool is_leader(pid_t pid)
+{
+    for (const struct run *r = runs; r; r = r->next)
+        if (r->leader == pid)
+            return true;
+    return false;
+}
+
+/* Reaps a child of ours if it has ended. */
+static bool reap(pid_t pid)
+{
+    siginfo_t info = {.si_pid = 0};
+    return waitid(P_PID, (id_t)pid, &info, WEXITED | WNOHANG) == 0 && info.si_pid == pid;
+}
+
+/* Is the orphan of this run? One that does not tell is anyone's. */
+static bool is_orphan_of(const struct run *run, pid_t pid, struct strbuf *buffer)
+{
+    pid_t session = getsid(pid);
+    for (const struct run *r = runs; r; r = r->next)
+        if (r->leader == session)
+            return r == run;
+    struct slice mark = read_proc(pid, "environ", buffer) ? find_mark(strbuf_slice(buffer)) : (struct slice){"", 0};
+    for (const struct run *r = runs; r && mark.n; r = r->next)
+        if (slice_eq(mark, mark_of(r)))
+            return r == run;
+    return true;
+}
+
+/* Our children that are no leaders. false: the kernel does not list children. */
+static bool kill_orphans(const struct run *run, size_t *found)
+{
+    struct strbuf list = {0}, buffer = {0};
+    char name[32];
+    (void)snprintf(name, sizeof name, "task/%d/children", (int)getpid()); /* orphans come to the first thread */
+    bool is_listed = read_proc(getpid(), name, &list);
+    for (struct slice rest = strbuf_slice(&list); rest.n;) {
+        const char *blank = memchr(rest.p, ' ', rest.n);
+        struct slice word = slice_of(rest.p, blank ? (size_t)(blank - rest.p) : rest.n);
+        int64_t pid;
+        rest = slice_from(rest, word.n + 1);
+        if (num_parse_int(word, &pid) < 0 || is_leader((pid_t)pid) || reap((pid_t)pid))
+            continue;
+        if (!is_orphan_of(run, (pid_t)pid, &buffer))
+            continue;
+        (void)kill((pid_t)pid, SIGKILL); /* of another user's: it is counted, and stays */
+        ++*found;
+    }
+    strbuf_fini(&list);
+    strbuf_fini(&buffer);
+    return is_listed;
+}
+
+typedef bool (*stray_test)(const void *arg, pid_t pid, struct strbuf *buffer);
+
+/* Kills every process that passes the test; how many. */
+static size_t search_all(stray_test test, const void *arg)
+{
+    struct strbuf buffer = {0};
+    DIR *proc = opendir("/proc");
+    struct dirent *e;
+    int64_t pid;
+    size_t found = 0;
+    while (proc && (e = readdir(proc))) {
+        if (num_parse_int(slice_str(e->d_name), &pid) < 0 || pid == getpid() || !test(arg, (pid_t)pid, &buffer))
+            continue;
+        (void)kill((pid_t)pid, SIGKILL); /* gone, or another user's: it is counted, and seen again */
+        found++;
+    }
+    if (proc)
+        (void)closedir(proc); /* opened for reading */
+    strbuf_fini(&buffer);
+    return found;
+}
+
+static bool is_of_run(const void *arg, pid_t pid, struct strbuf *buffer)
+{
+    const struct run *run = arg;
+    char state;
+    uint64_t start;
+    if (pid == run->leader || is_leader(pid))
+        return false;
+    if (getsid(pid) == run->leader)
+        return read_stat(pid, buffer, &state, &start) && state != 'Z' && state != 'X';
+    return read_proc(pid, "environ", buffer) && slice_eq(find_mark(strbuf_slice(buffer)), mark_of(run));
+}
+
+size_t strays_kill(const struct run *run)
+{
+    size_t found = 0;
+    if (adopts && kill_orphans(run, &found))
+        return found;
+    return search_all(is_of_run, run);
+}
+
+void strays_reap(void)
+{
+    siginfo_t info;
+    for (int i = 0; adopts && i < REAP_MAX; i++) {
+        info.si_pid = 0;
+        if (waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) < 0 || info.si_pid == 0)
+            return;
+        if (is_leader(info.si_pid)) /* its owner wants to know; orphans behind it come to light when it has */
+            return;
+        (void)reap(info.si_pid);
+    }
+}
+
+/* NAMESPACE.PID.START.RUN of a process of ours that is no more. */
+static bool is_of_the_dead(const void *arg, pid_t pid, struct strbuf *buffer)
+{
+    uint64_t number[4], start;
+    char state;
+    if (!read_proc(pid, "environ", buffer))
+        return false;
+    struct slice rest = find_mark(strbuf_slice(buffer));
+    for (size_t i = 0; i < 4; i++) {
+        const char *dot = memchr(rest.p, '.', rest.n);
+        size_t n = dot ? (size_t)(dot - rest.p) : rest.n;
+        if (num_parse_uint(slice_of(rest.p, n), &number[i]) < 0)
+            return false;
+        rest = slice_from(rest, n + 1);
+    }
+    if (number[0] != *(const uint64_t *)arg || number[1] == 0 || number[1] > INT32_MAX || number[2] == 0)
+        return false;
+    return !read_stat((pid_t)number[1], buffer, &state, &start) || start != number[2];
+}
+
+size_t strays_of_the_dead(void)
+{
+    uint64_t ns = namespace_of_pids();
+    return ns ? search_all(is_of_the_dead, &ns) : 0;
+}

@@ -29,6 +29,7 @@ struct sensor_env {
     struct source *sources;
     const struct sensor_self *self; /* what the agent knows of itself (self.h); NULL: no agent */
     struct slice position; /* what sensor_mark was last given before; for open */
+    const char *name;      /* of the instance; for open, borrowed until close */
     /* Called for each system call that reading costs, for `gridline sense --files`; NULL = not. call is "pread",
      * "readdir", "statvfs", "netlink", ...; what the path or the request. */
     void (*on_call)(void *arg, const char *call, const char *what, size_t bytes);

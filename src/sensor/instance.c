@@ -149,9 +149,11 @@ static int open_sensor(struct instance *i, struct diag *why)
     int r = options_apply(i->ops, i->settings, i->n_settings, &i->arena, i->state, why);
     assert(r == 0 || r == -ENOMEM); /* instance_create has looked at them */
     i->env->position = strbuf_slice(&i->position);
+    i->env->name = i->name;
     if (r == 0 && i->ops->open)
         r = i->ops->open(i->state, i->env, why);
     i->env->position = (struct slice){"", 0};
+    i->env->name = NULL;
     return r;
 }
 
@@ -254,6 +256,8 @@ int instance_sample(struct instance *i, struct sensor_out *out, bool is_due, int
         failed(i, r, &why, every_ns);
         return r;
     }
+    if (r == SENSOR_UNDERWAY) /* whether that goes well is not known yet: a back-off stays what it is */
+        return 0;
     s->last_error = 0;
     s->last_why[0] = '\0';
     i->backoff_ns = i->retry_at_ns = 0;

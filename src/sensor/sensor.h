@@ -111,6 +111,9 @@ static inline void sensor_mark(struct sensor_out *out, struct slice position)
     out->mark(out, position);
 }
 
+/* What sample returns when it has begun something whose result a later call gives: neither success nor failure. */
+enum { SENSOR_UNDERWAY = 1 };
+
 struct sensor_ops {
     const char *name;
     const char *summary;                 /* a phrase */
@@ -125,7 +128,8 @@ struct sensor_ops {
     size_t state_size;
     /* *why explains a failure. Calls that a sensor makes later stay open from here where that saves work. */
     int (*open)(void *state, struct sensor_env *env, struct diag *why);
-    /* Emits rows. 0; E_NODATA: nothing to read here now (say why in out->why); other negative codes: failed. */
+    /* Emits rows. 0; SENSOR_UNDERWAY; E_NODATA: nothing to read here now (say why in out->why); other negative codes:
+     * failed. */
     int (*sample)(void *state, struct sensor_env *env, struct sensor_out *out);
     void (*close)(void *state);
     /* A descriptor that is readable when there is something to sample before the period is over; -1 = none now. Asked

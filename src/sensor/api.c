@@ -6,6 +6,7 @@
 #include "base/arena.h"
 #include "base/clock.h"
 #include "base/mem.h"
+#include "sensor/child.h"
 #include "sensor/instance.h"
 #include "sensor/options.h"
 
@@ -203,6 +204,7 @@ void gridline_sensor_close(gridline_sensor *s)
     if (!s)
         return;
     instance_destroy(s->instance);
+    (void)child_settle(CHILD_GRACE); /* what it ran has ended when this returns */
     env_fini(&s->env);
     arena_fini(&s->arena);
     free(s->root);

@@ -154,6 +154,8 @@ static int open_sensor(struct instance *i, struct diag *why)
         r = i->ops->open(i->state, i->env, why);
     i->env->position = (struct slice){"", 0};
     i->env->name = NULL;
+    if (r < 0)
+        close_sensor(i); /* also when it is E_NODATA: it is not open */
     return r;
 }
 

@@ -3,54 +3,18 @@
  * that /proc can be asked what is left of it. Waits for conditions, at most LIMIT. */
 #include "unit/test.h"
 
-#include "base/clock.h"
 #include "base/strbuf.h"
 #include "sensor/child.h"
 #include "sensor/strays.h"
+#include "unit/sensor/processes.h"
 
-#include <dirent.h>
 #include <errno.h>
-#include <fcntl.h>
-#include <poll.h>
 #include <signal.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
-#include <unistd.h>
-
-#define LIMIT (60 * NS_PER_S)
 
 static char mark[64];      /* in the arguments of everything that a test starts */
 static struct strbuf text; /* what the program printed */
-
-/* How many live processes have the mark in their arguments. */
-static size_t alive(void)
-{
-    DIR *proc = opendir("/proc");
-    struct dirent *e;
-    size_t n = 0;
-    assert_non_null(proc);
-    while ((e = readdir(proc))) {
-        char path[300], line[4096];
-        (void)snprintf(path, sizeof path, "/proc/%s/cmdline", e->d_name);
-        int fd = e->d_name[0] >= '0' && e->d_name[0] <= '9' ? open(path, O_RDONLY) : -1;
-        if (fd < 0)
-            continue;
-        ssize_t r = read(fd, line, sizeof line);
-        n += r > 0 && memmem(line, (size_t)r, mark, strlen(mark));
-        (void)close(fd);
-    }
-    (void)closedir(proc);
-    return n;
-}
-
-static void wait_until_alive(size_t n)
-{
-    int64_t until = clock_mono_ns() + LIMIT;
-    while (alive() != n) {
-        assert_true(clock_mono_ns() < until);
-        (void)poll(NULL, 0, 5);
-    }
-}
 
 /* Runs sh -c SCRIPT MARK to its end. Options but for argv are the caller's. */
 static struct child *begin(struct child_options o, const char *script)
@@ -218,7 +182,7 @@ static void a_hang(void **state)
     assert_true(end->ran_ns >= NS_PER_S / 10);
     assert_string_equal(text.p, "before\n");
     assert_string_equal(explain(c), "sh: killed after 0.1s: no end");
-    assert_int_equal(alive(), 0);
+    assert_int_equal(processes_alive(mark), 0);
     child_destroy(c);
 }
 
@@ -230,7 +194,7 @@ static void one_that_ignores_sigterm(void **state)
     const struct child_end *end = finish(c);
     assert_int_equal(end->reason, CHILD_TIME);
     assert_int_equal(end->signal, SIGKILL);
-    assert_int_equal(alive(), 0);
+    assert_int_equal(processes_alive(mark), 0);
     child_destroy(c);
 }
 
@@ -254,7 +218,7 @@ static void a_flood(void **state)
         struct child *c = begin(cases[i].o, cases[i].script);
         assert_int_equal(finish(c)->reason, cases[i].reason);
         assert_string_equal(explain(c), cases[i].message);
-        assert_int_equal(alive(), 0);
+        assert_int_equal(processes_alive(mark), 0);
         child_destroy(c);
     }
 }
@@ -313,7 +277,7 @@ static void leaves_nothing(size_t n_cases)
         assert_false(end->has_left);
         assert_non_null(strstr(leavers[i], "echo"));
         assert_true(text.n > 0);
-        assert_int_equal(alive(), 0);
+        assert_int_equal(processes_alive(mark), 0);
         child_destroy(c);
     }
 }
@@ -323,17 +287,17 @@ static void each_its_own(void)
 {
     char first[sizeof mark];
     struct child *a = begin((struct child_options){0}, "(setsid " SLEEPER("$0") " &) ; sleep 1000");
-    wait_until_alive(2); /* the first sh and the sleeper */
+    processes_wait(mark, 2); /* the first sh and the sleeper */
     memcpy(first, mark, sizeof first);
     struct child *b = begin((struct child_options){0}, "(setsid " SLEEPER("$0") " &) ; echo done");
     (void)finish(b);
-    assert_int_equal(alive(), 0);
+    assert_int_equal(processes_alive(mark), 0);
     child_destroy(b);
     memcpy(mark, first, sizeof first);
-    assert_int_equal(alive(), 2);
+    assert_int_equal(processes_alive(mark), 2);
     child_stop(a, clock_mono_ns());
     assert_int_equal(finish(a)->reason, CHILD_STOPPED);
-    assert_int_equal(alive(), 0);
+    assert_int_equal(processes_alive(mark), 0);
     child_destroy(a);
 }
 
@@ -387,17 +351,17 @@ static void destroyed_while_it_runs(void **state)
     (void)state;
     struct child *c = begin((struct child_options){.grace_ns = NS_PER_S / 10},
                             "trap '' TERM; (setsid " SLEEPER("$0") " &); while :; do sleep 1000; done");
-    wait_until_alive(2);
+    processes_wait(mark, 2);
     child_destroy(c);
     assert_int_equal(child_settle(0), 1); /* does not wait */
     assert_int_equal(child_settle(LIMIT), 0);
-    assert_int_equal(alive(), 0);
+    assert_int_equal(processes_alive(mark), 0);
 
     c = begin((struct child_options){.grace_ns = LIMIT}, "trap '' TERM; while :; do sleep 1000; done");
-    wait_until_alive(1);
+    processes_wait(mark, 1);
     child_destroy(c);
     assert_int_equal(child_settle(NS_PER_S / 10), 0); /* no time for its grace: killed at once */
-    assert_int_equal(alive(), 0);
+    assert_int_equal(processes_alive(mark), 0);
 }
 
 /* kill -9 of the process that started it: the program dies with it, and the next start finds what it left. */
@@ -426,14 +390,14 @@ static void when_we_are_killed(void **state)
         _exit(1);
     }
     assert_int_equal(read(ready[0], &byte, 1), 1);
-    wait_until_alive(2); /* sh and its sleeper, which has left it */
+    processes_wait(mark, 2); /* sh and its sleeper, which has left it */
     (void)strays_of_the_dead(); /* others' at most: this one lives */
-    assert_int_equal(alive(), 2);
+    assert_int_equal(processes_alive(mark), 2);
     assert_int_equal(kill(agent, SIGKILL), 0);
     assert_int_equal(waitpid(agent, NULL, 0), agent);
-    wait_until_alive(1); /* the kernel has killed sh */
+    processes_wait(mark, 1); /* the kernel has killed sh */
     assert_true(strays_of_the_dead() >= 2); /* the sleeper and its sleep */
-    wait_until_alive(0);
+    processes_wait(mark, 0);
     (void)close(ready[0]);
     (void)close(ready[1]);
 }

@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "sensor/options.h"
+#include "sensor/remote.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -12,6 +13,7 @@ enum { CPU_EVERY = 16 }; /* reading the thread's CPU clock is a system call: one
 
 struct instance {
     const struct sensor_ops *ops;
+    const struct sensor_ops *runs; /* whose functions: ops itself, or sensor_remote */
     char *name;
     struct sensor_env *env; /* borrowed */
     void *state;            /* NULL = closed */
@@ -64,6 +66,7 @@ int instance_create(const struct sensor_ops *ops, const char *name, const struct
         return r;
     struct instance *i = mem_alloc(sizeof *i);
     i->ops = ops;
+    i->runs = ops->is_helper ? &sensor_remote : ops;
     i->env = env;
     i->settings = arena_alloc(&i->settings_arena, (n ? n : 1) * sizeof *i->settings);
     i->name = (char *)(uintptr_t)copy_text(&i->settings_arena, name);
@@ -83,8 +86,8 @@ static void close_sensor(struct instance *i)
 {
     if (!i->state)
         return;
-    if (i->ops->close)
-        i->ops->close(i->state);
+    if (i->runs->close)
+        i->runs->close(i->state);
     mem_free(i->state);
     i->state = NULL;
     arena_reset(&i->arena);
@@ -140,18 +143,30 @@ int64_t instance_retry_at(const struct instance *i)
 
 int instance_wait_fd(struct instance *i)
 {
-    return i->state && i->ops->wait_fd ? i->ops->wait_fd(i->state) : -1;
+    return i->state && i->runs->wait_fd ? i->runs->wait_fd(i->state) : -1;
+}
+
+/* The options, or for a helper sensor what it takes to have them applied there. */
+static int set_up(struct instance *i, struct diag *why)
+{
+    if (i->ops->is_helper) {
+        *(struct remote_setup *)i->state = (struct remote_setup){
+            .ops = i->ops, .name = i->name, .settings = i->settings, .n = i->n_settings, .deadline_ns = REMOTE_DEADLINE};
+        return 0;
+    }
+    int r = options_apply(i->ops, i->settings, i->n_settings, &i->arena, i->state, why);
+    assert(r == 0 || r == -ENOMEM); /* instance_create has looked at them */
+    return r;
 }
 
 static int open_sensor(struct instance *i, struct diag *why)
 {
-    i->state = mem_alloc(i->ops->state_size ? i->ops->state_size : 1);
-    int r = options_apply(i->ops, i->settings, i->n_settings, &i->arena, i->state, why);
-    assert(r == 0 || r == -ENOMEM); /* instance_create has looked at them */
+    i->state = mem_alloc(i->runs->state_size ? i->runs->state_size : 1);
+    int r = set_up(i, why);
     i->env->position = strbuf_slice(&i->position);
     i->env->name = i->name;
-    if (r == 0 && i->ops->open)
-        r = i->ops->open(i->state, i->env, why);
+    if (r == 0 && i->runs->open)
+        r = i->runs->open(i->state, i->env, why);
     i->env->position = (struct slice){"", 0};
     i->env->name = NULL;
     if (r < 0)
@@ -245,7 +260,7 @@ int instance_sample(struct instance *i, struct sensor_out *out, bool is_due, int
     int64_t cpu = measures_cpu ? thread_cpu_ns() : 0;
     int r = i->state ? 0 : open_sensor(i, &why);
     if (r == 0)
-        r = i->ops->sample(i->state, i->env, &c.out);
+        r = i->runs->sample(i->state, i->env, &c.out);
     uint64_t wall = (uint64_t)(i->env->mono_ns() - began);
     if (measures_cpu) {
         s->cpu_ns += (uint64_t)(thread_cpu_ns() - cpu);

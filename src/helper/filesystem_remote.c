@@ -8,6 +8,7 @@
  *
  * A worker whose filesystem is gone or whose sensor closes is told to end and let go; a busy one ends when its call does,
  * and frees itself then, whoever let go last. Each thread has a small stack, and there are at most FILESYSTEM_ROWS_MAX. */
+#include "helper/helper.h"
 #include "sensor/filesystem.h"
 
 #include "base/clock.h"
@@ -242,3 +243,10 @@ void filesystem_remote_close(void *state)
     if (f->is_open)
         mounts_fini(&f->mounts);
 }
+
+const struct helper_ops helper_filesystem_remote = {
+    .name = "filesystem.remote",
+    .open = filesystem_remote_open,
+    .sample = filesystem_remote_sample,
+    .close = filesystem_remote_close,
+};

@@ -12,6 +12,8 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "sensor/child.h"
+#include "sensor/strays.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -226,6 +228,7 @@ static void on_wake(evutil_socket_t fd, short what, void *arg)
     struct agent *a = arg;
     (void)fd, (void)what; /* the timer */
     int64_t now = clock_mono_ns();
+    (void)child_settle(0); /* programs of sensors that have gone */
     look_at_ports(a, now);
     manager_run(a->manager, now);
     keep_budget(a, now);
@@ -407,8 +410,20 @@ static int be_the_only_one(struct agent *a, struct diag *why)
                     a->config->gateways, (int)other.pid, (unsigned)other.uid);
 }
 
+/* What sensors start: all of it ends with us, and what a killed agent left ends now. */
+static void own_processes(void)
+{
+    int r = strays_adopt();
+    if (r < 0)
+        log_info("orphans of programs can't be adopted, they are searched for: %s", err_text(r));
+    size_t n = strays_of_the_dead();
+    if (n)
+        log_info("killed %zu processes that an agent that was killed had left", n);
+}
+
 static int make_parts(struct agent *a, struct diag *why)
 {
+    own_processes();
     a->self = (struct sensor_self){a, self_counts, self_each};
     env_init(&a->env, "");
     a->env.self = &a->self;
@@ -461,6 +476,7 @@ void agent_destroy(struct agent *a)
         return;
     remote_config_destroy(a->remote);
     manager_destroy(a->manager);
+    (void)child_settle(CHILD_GRACE); /* nothing that we started outlives us */
     local_destroy(a->sinks.local);
     upstream_destroy(a->sinks.upstream);
     outputs_destroy(a->sinks.outputs);

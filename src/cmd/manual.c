@@ -325,13 +325,16 @@ void manual_usage(struct strbuf *out, const struct verb *v)
     strbuf_printf(out, "\n'gridline help %s' is the manual.\n", v->name);
 }
 
+enum { SCREEN_LINES = 24 };
+
 void manual_cheat_sheet(struct strbuf *out, struct verb_list all)
 {
     strbuf_add_str(out, "gridline: events of a grid - write, convert, merge\n\n");
     for (size_t i = 0; i < all.n; i++)
         strbuf_printf(out, "  gridline %-9s %s\n", all.v[i]->name, all.v[i]->summary);
     strbuf_add_str(out, "\n");
-    for (const struct example *e = command_examples; e->says; e++)
+    size_t lines = all.n + 5; /* but for the examples, of which as many as fit a screen */
+    for (const struct example *e = command_examples; e->says && lines + 2 <= SCREEN_LINES; e++, lines += 2)
         strbuf_printf(out, "  # %s\n  %s\n", e->says, e->command);
     strbuf_add_str(out, "\n'gridline help COMMAND' is its manual; COMMAND --help lists its options.\n");
 }

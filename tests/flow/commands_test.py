@@ -110,7 +110,7 @@ class Commands(unittest.TestCase):
             return subprocess.run(["bash", "-c", ask], capture_output=True, check=True, cwd=self.dir).stdout.decode().split()
 
         self.write("some.ulm", "")
-        self.assertEqual(complete("gridline con"), ["convert"])
+        self.assertEqual(complete("gridline conv"), ["convert"])
         self.assertEqual(complete("gridline merge --mem"), ["--memory"])
         self.assertEqual(complete("gridline convert -t nd"), ["ndjson"])
         self.assertEqual(complete("gridline convert --input c"), [])

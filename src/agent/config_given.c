@@ -253,7 +253,7 @@ static bool try_name(void *arg, struct config_scope scope, const char *title, co
     if (s->near.best != best) {
         strbuf_reset(&s->best_name);
         strbuf_add_slice(&s->best_name, strbuf_slice(&s->name));
-        s->near.best = s->best_name.p + head;
+        s->near.best = strbuf_failed(&s->best_name) ? NULL : s->best_name.p + head;
     }
     return false;
 }

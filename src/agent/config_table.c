@@ -21,8 +21,7 @@ static const struct config_key agent_keys[] = {
      .help =
          "keeps the spool and the positions of followed files; empty: none, events wait in memory. Default: "
          "`/var/lib/gridline/agent` for root, else `gridline/agent` in $XDG_STATE_HOME or ~/.local/state; "
-         "none "
-         "for a guest"},
+         "none for a guest"},
     {.name = "run_dir",
      .type = CONFIG_PATH,
      .offset = AGENT(run_dir),

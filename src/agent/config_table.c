@@ -129,8 +129,7 @@ static const struct config_key sensor_keys[] = {
      .default_text = "always",
      .words = "always|on-request|port|off",
      .help = "when it runs: `always`; `on-request`: while a consumer asks for it; `port`: while one of "
-             "`ports` has "
-             "traffic; `off`: never"},
+             "`ports` has traffic; `off`: never"},
     {.name = "every",
      .type = CONFIG_DURATION,
      .offset = SENSOR(every_ns),

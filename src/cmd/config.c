@@ -132,10 +132,8 @@ const struct verb verb_config = {
         "`check` reads FILE (default " CONFIG_FILE
         "), the drop-ins `agent.d/*.conf` beside it, the environment "
         "(`GRIDLINE_AGENT_` and the key in capitals, `_` for `.`) and `--set`, in this order, later values "
-        "in place "
-        "of earlier ones. It says everything that is wrong, as `file:line: what; what next`, and ends with 1 "
-        "if "
-        "anything is.\n"
+        "in place of earlier ones. It says everything that is wrong, as `file:line: what; what next`, and "
+        "ends with 1 if anything is.\n"
         "`show` prints the configuration in force, every value, as a file that means the same.\n"
         "`explain` prints help, kind, range and default of a key (`budget.cpu`, `disk.every`), of a section "
         "(`budget`, `output`, `disk`), of the agent's own keys (`agent`), of the keys that every sensor has "

@@ -22,7 +22,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { PORTS_MAX = 1024, DRAIN_MS = 2000, SIGNALS = 3 };
+enum { DRAIN_MS = 2000, SIGNALS = 3 };
 #define OUTPUT_EVERY (INT64_C(100) * 1000 * 1000)
 
 struct agent {
@@ -43,6 +43,7 @@ struct agent {
     struct flow_sinks sinks;
     struct manager *manager;
     struct portmon *portmon; /* NULL: no sensor waits for a port */
+    struct event *packets;   /* its packet socket; NULL = it has none */
     struct budget budget;
     struct remote_config *remote; /* NULL: no URL */
     bool is_remote;               /* the sensors are those of the URL's document */
@@ -173,22 +174,57 @@ static void on_requests(void *arg)
     arm(a);
 }
 
+static void on_packets(evutil_socket_t fd, short what, void *arg);
+
+static void stop_portmon(struct agent *a)
+{
+    if (a->packets)
+        event_free(a->packets);
+    a->packets = NULL;
+    portmon_destroy(a->portmon);
+    a->portmon = NULL;
+}
+
+/* The packet socket may be another one, or none, after every call. */
+static void watch_packets(struct agent *a)
+{
+    int fd = portmon_wait_fd(a->portmon);
+    if (a->packets && event_get_fd(a->packets) == fd)
+        return;
+    if (a->packets)
+        event_free(a->packets);
+    a->packets = fd >= 0 ? event_new(a->base, fd, EV_READ | EV_PERSIST, on_packets, a) : NULL;
+    if (a->packets)
+        (void)event_add(a->packets, NULL); /* without it the next look finds the traffic */
+}
+
+static void on_packets(evutil_socket_t fd, short what, void *arg)
+{
+    struct agent *a = arg;
+    (void)fd, (void)what; /* readable */
+    portmon_read(a->portmon, clock_mono_ns());
+    watch_packets(a);
+    manager_set_ports(a->manager, port_is_active, a);
+    arm(a);
+}
+
 static void set_ports(struct agent *a)
 {
-    uint16_t ports[PORTS_MAX];
-    size_t n = manager_ports(a->manager, ports, PORTS_MAX);
+    uint16_t ports[PORTMON_PORTS_MAX];
+    size_t n = manager_ports(a->manager, ports, PORTMON_PORTS_MAX);
     if (n == 0) {
-        portmon_destroy(a->portmon);
-        a->portmon = NULL;
+        stop_portmon(a);
         return;
     }
-    if (!a->portmon) {
+    bool is_new = !a->portmon;
+    if (is_new)
         a->portmon = portmon_create();
-        if (a->portmon && portmon_why(a->portmon)[0])
-            log_info("port monitor: %s", portmon_why(a->portmon));
-    }
-    if (a->portmon)
-        portmon_set(a->portmon, ports, n);
+    int r = portmon_set(a->portmon, ports, n);
+    if (r < 0)
+        log_error("port monitor: %s", err_text(r));
+    if (is_new && portmon_why(a->portmon)[0])
+        log_info("port monitor: %s", portmon_why(a->portmon));
+    watch_packets(a);
 }
 
 static void look_at_ports(struct agent *a, int64_t now_ns)
@@ -196,6 +232,7 @@ static void look_at_ports(struct agent *a, int64_t now_ns)
     if (!a->portmon || portmon_next_ns(a->portmon) > now_ns)
         return;
     portmon_look(a->portmon, now_ns);
+    watch_packets(a);
     manager_set_ports(a->manager, port_is_active, a);
 }
 
@@ -341,11 +378,26 @@ static int make_directory(const char *path, struct diag *why)
     int r = 0;
     for (const char *p = path; r == 0 && *p; p++) {
         strbuf_add_char(&part, *p);
-        if ((p[1] == '/' || p[1] == '\0') && mkdir(part.p, 0755) < 0 && errno != EEXIST)
+        bool is_last = p[1] == '\0';
+        if ((p[1] == '/' || is_last) && mkdir(part.p, is_last && geteuid() != 0 ? 0700 : 0755) < 0 && errno != EEXIST)
             r = diag_set(why, -errno, 0, "%s: %s", part.p, err_text(-errno));
     }
     strbuf_fini(&part);
     return r;
+}
+
+/* The folder of the socket may be in /tmp, where anybody could have made it first. */
+static int make_own_directory(const char *path, struct diag *why)
+{
+    struct stat st;
+    int r = make_directory(path, why);
+    if (r < 0)
+        return r;
+    if (lstat(path, &st) < 0)
+        return diag_set(why, -errno, 0, "%s: %s", path, err_text(-errno));
+    if (!S_ISDIR(st.st_mode) || st.st_uid != geteuid())
+        return diag_set(why, -EPERM, 0, "%s is not a folder of this user's; set run_dir to one", path);
+    return 0;
 }
 
 static int make_upstream(struct agent *a, struct diag *why)
@@ -378,7 +430,7 @@ static int make_local(struct agent *a, struct diag *why)
 {
     if (a->config->socket[0] == '\0')
         return 0;
-    int r = make_directory(a->config->run_dir, why);
+    int r = make_own_directory(a->config->run_dir, why);
     return r < 0 ? r : local_create(a->base, a->config->socket, on_requests, a, &a->sinks.local, why);
 }
 
@@ -481,7 +533,7 @@ void agent_destroy(struct agent *a)
     upstream_destroy(a->sinks.upstream);
     outputs_destroy(a->sinks.outputs);
     flow_destroy(a->flow);
-    portmon_destroy(a->portmon);
+    stop_portmon(a);
     env_fini(&a->env);
     only_release(a->only);
     if (a->link)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A mark's record (type 3). What it decodes to lies inside it, one behind the other, within the limits; written
- * again it decodes to the same, and is not longer. */
+/* A mark's record (type 3). What it decodes to lies inside it, one behind the other, within the limits;
+ * written again it decodes to the same, and is not longer. */
 #include "net/uplink_internal.h"
 
 #include <stdlib.h>

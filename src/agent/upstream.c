@@ -278,9 +278,9 @@ static void finish_block(struct upstream *u, struct slice mark_name, struct slic
     strbuf_reset(&u->bytes);
     if (n && block_writer_finish(u->block, &o, &u->bytes) < 0)
         return; /* no memory: the writer still has them, and the next round tries again */
-    if (mark_name.n)
-        uplink_put_marked(u->link, strbuf_slice(&u->bytes), n, o.first_seq, mark_name, position);
-    else if (n)
+    if (mark_name.n && uplink_put_marked(u->link, strbuf_slice(&u->bytes), n, o.first_seq, mark_name, position) == 0)
+        return;
+    if (n) /* without a mark, or with one that can't be kept: then its sensor may say this again after a crash */
         uplink_put(u->link, strbuf_slice(&u->bytes), n, o.first_seq);
 }
 

@@ -257,6 +257,99 @@ def case_budget(work):
     assert agent.stop() == 0
 
 
+def case_port(work):
+    """A transfer on a listed port starts the sensor, its end stops it after the hold; ports change at run time."""
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen()
+        port = listener.getsockname()[1]
+        config = "defaults = false\ncpu {{ every = 100ms  mode = port  ports = {{{}}}  hold = 2s }}\n"
+        agent = Agent(work, config.format(1)).start()
+        with socket.create_connection(("127.0.0.1", port)):
+            pass
+        agent.configure(config.format(port))
+        agent.reload()
+        agent.says("configuration from reload")
+        assert "sensor cpu started" not in agent.log(), "traffic on a port that was not listed"
+        began = time.monotonic()
+        with socket.create_connection(("127.0.0.1", port)) as a, listener.accept()[0] as b:
+            a.sendall(b"x" * 100000)
+            agent.says("sensor cpu started")
+            print(f"seen after {time.monotonic() - began:.2f} s")
+            assert names(agent.tail("-n", "4")) <= {"cpu", "cpu.system"}
+        ended = time.monotonic()
+        agent.says("sensor cpu stopped")
+        assert time.monotonic() - ended > 1, "before the hold was over"
+        assert agent.stop() == 0
+
+
+def case_exec(work):
+    """An existing tool is a sensor with three lines; a program that hangs is stopped and reported."""
+    with open(work + "/check", "w") as f:
+        f.write("#!/bin/sh\necho 'DISK OK - free space | /=2643MB;5948;5958;0;5968'\n")
+    with open(work + "/hangs", "w") as f:
+        f.write("#!/bin/sh\ntrap '' TERM\nsleep 1000 & sleep 1001\n")
+    for name in ("check", "hangs"):
+        os.chmod(work + "/" + name, 0o755)
+    agent = Agent(work, f'defaults = false\nexec disk {{ command = {{"{work}/check"}}  format = nagios  every = 200ms }}\n'
+                  f'exec stuck {{ command = {{"{work}/hangs"}}  timeout = 1s  every = 500ms }}\n').start()
+    perf = agent.tail("-e", "check.perf", "-n", "1")
+    assert perf[0]["label"] == "/" and perf[0]["value"] == 2643, perf
+    agent.says("sensor exec/stuck failed")
+    assert agent.stop() == 0
+    left = subprocess.run(["pgrep", "-f", "sleep 100[01]"], stdout=subprocess.PIPE, text=True).stdout.split()
+    assert not left, f"left running: {left}"
+
+
+def case_process(work):
+    """Abnormal death of a watched process is an event with its signal."""
+    victim = start(["sleep", "1234"])
+    agent = Agent(work, f"defaults = false\nprocess victim {{ pid = {victim.pid}  every = 100ms }}\n").start()
+    watcher = start([GRIDLINE, "tail", "--socket", agent.socket, "-e", "process.end", "-n", "1", "--timeout", "60s"],
+                    stdout=subprocess.PIPE, text=True)
+    agent.tail("-e", "process", "-n", "1")
+    stop(victim, signal.SIGSEGV)
+    end = json.loads(watcher.communicate()[0])
+    running.remove(watcher)
+    assert end["how"] == "unknown" or (end["how"] == "signal" and end["signal"] == 11), end
+    assert agent.stop() == 0
+
+
+def case_remote_configuration(work):
+    """Sensors from a URL, asked for again; what names programs needs a signature or a place on the local list."""
+    import http.server
+    import threading
+    document = {"text": "defaults = false\ncpu { every = 100ms }\n"}
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_GET(self):
+            if not self.path.endswith("sensors.conf"):
+                self.send_error(404)
+                return
+            body = document["text"].encode()
+            self.send_response(200)
+            self.send_header("ETag", f'"{hash(document["text"])}"')
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_):
+            pass
+
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    url = f"http://127.0.0.1:{server.server_port}/sensors.conf"
+    agent = Agent(work, f'defaults = false\nconfig_url = "{url}"\nconfig_every = 1s\n').start()
+    assert names(agent.tail("-e", "cpu", "-n", "1")) == {"cpu"}
+    document["text"] = 'defaults = false\nexec bad { command = {"/bin/true"} }\n'
+    agent.says("/bin/true")
+    assert names(agent.tail("-e", "cpu", "-n", "1")) == {"cpu"}, "the old one stays"
+    document["text"] = "defaults = false\nheartbeat { every = 100ms }\n"
+    assert names(agent.tail("-e", "heartbeat", "-n", "1")) == {"heartbeat"}
+    assert agent.stop() == 0
+    server.shutdown()
+
+
 def case_hostile_consumer(work):
     """Garbage on the local socket ends that connection only."""
     agent = Agent(work, "defaults = false\ncpu { every = 100ms }\n").start()

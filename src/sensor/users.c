@@ -9,7 +9,7 @@
  * Else from logind: a file a session in /run/systemd/sessions, lines NAME=VALUE. Sessions of class `user` count, not those
  * of greeters and managers. The folder is there even where logind does not run, so without a session it only counts when
  * logind has made its seat. */
-#include "base/hash.h"
+#include "sensor/distinct.h"
 #include "sensor/scan.h"
 #include "sensor/sensor.h"
 
@@ -32,17 +32,16 @@ static const struct sensor_schema users_schemas[] = {
 
 struct users {
     struct strbuf text;
-    struct strbuf hashes; /* uint64 each: of the session's user */
+    struct strbuf seen; /* users, see distinct.h */
     size_t sessions, remote;
 };
 
 static void add_session(struct users *u, struct slice user, bool is_remote)
 {
-    uint64_t hash = hash_bytes(user);
     u->sessions++;
     u->remote += is_remote;
     if (u->sessions <= SESSIONS_MAX) /* else the sample fails */
-        strbuf_add(&u->hashes, &hash, sizeof hash);
+        distinct_add(&u->seen, user);
 }
 
 static bool is_alive(const struct sensor_env *env, pid_t pid)
@@ -112,28 +111,11 @@ static int from_logind(struct users *u, struct sensor_env *env)
     return env_read_file(env, "/run/systemd/seats/seat0", &u->text) < 0 ? E_NODATA : 0;
 }
 
-static int compare_hashes(const void *a, const void *b)
-{
-    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-    return x < y ? -1 : x > y;
-}
-
-static size_t count_users(struct users *u)
-{
-    uint64_t *v = (uint64_t *)(void *)u->hashes.p; /* as malloc aligned it */
-    size_t n = u->sessions > 0;
-    if (u->sessions > 1)
-        qsort(v, u->sessions, sizeof *v, compare_hashes);
-    for (size_t i = 1; i < u->sessions; i++)
-        n += v[i] != v[i - 1];
-    return n;
-}
-
 static int users_sample(void *state, struct sensor_env *env, struct sensor_out *out)
 {
     struct users *u = state;
     u->sessions = u->remote = 0;
-    strbuf_reset(&u->hashes);
+    strbuf_reset(&u->seen);
     int r = from_utmp(u, env);
     if (r < 0)
         r = from_logind(u, env);
@@ -141,9 +123,9 @@ static int users_sample(void *state, struct sensor_env *env, struct sensor_out *
         return diag_set(out->why, r, 0, "neither utmp nor logind: %s", err_text(r));
     if (u->sessions > SESSIONS_MAX)
         return diag_set(out->why, E_LIMIT, 0, "more than %d sessions", SESSIONS_MAX);
-    if (strbuf_failed(&u->hashes))
+    if (strbuf_failed(&u->seen))
         return -ENOMEM;
-    const struct value row[] = {value_uint(u->sessions), value_uint(u->remote), value_uint(count_users(u))};
+    const struct value row[] = {value_uint(u->sessions), value_uint(u->remote), value_uint(distinct_count(&u->seen))};
     sensor_row(out, 0, row);
     return 0;
 }
@@ -152,7 +134,7 @@ static void users_close(void *state)
 {
     struct users *u = state;
     strbuf_fini(&u->text);
-    strbuf_fini(&u->hashes);
+    strbuf_fini(&u->seen);
 }
 
 const struct sensor_ops sensor_users = {

@@ -8,7 +8,8 @@
 static struct value take_average(struct slice word, struct slice name)
 {
     double v;
-    if (!slice_starts(word, name) || num_parse_float(slice_from(word, name.n), &v) < 0)
+    if (!slice_starts(word, name) || num_parse_float(slice_from(word, name.n), &v) < 0 ||
+        !isfinite(v) || v < 0)
         return value_none();
     return value_float(v);
 }

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The sensor filesystem.remote: statvfs on filesystems whose servers may be dead.
  *
- * Each filesystem has a worker, a thread that does nothing but statvfs when asked and say what came of it. sample asks all
- * that are idle, waits until all have answered or the time is over, and makes the rows. One that did not answer stays
- * busy, is not asked again, and gets a row with answers=false and nothing else, until the kernel lets it go: a dead server
- * costs one sleeping thread and hides no other filesystem.
+ * Each filesystem has a worker, a thread that does nothing but statvfs when asked and say what came of it. sample
+ * asks all that are idle, waits until all have answered or the time is over, and makes the rows. One that did not
+ * answer stays busy, is not asked again, and gets a row with answers=false and nothing else, until the kernel lets it
+ * go: a dead server costs one sleeping thread and hides no other filesystem.
  *
- * A worker whose filesystem is gone or whose sensor closes is told to end and let go; a busy one ends when its call does,
- * and frees itself then, whoever let go last. Each thread has a small stack, and there are at most FILESYSTEM_ROWS_MAX. */
+ * A worker whose filesystem is gone or whose sensor closes is told to end and let go; a busy one ends when its call
+ * does, and frees itself then, whoever let go last. Each thread has a small stack, and there are at most
+ * FILESYSTEM_ROWS_MAX. */
 #include "helper/helper.h"
 #include "sensor/filesystem.h"
 

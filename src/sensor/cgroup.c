@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Control groups: processor time, memory, disk, tasks and pressure of each group that a pattern names (`cgroup`), and how many
- * there were (`cgroup.total`).
+/* Control groups: processor time, memory, disk, tasks and pressure of each group that a pattern names (`cgroup`), and
+ * how many there were (`cgroup.total`).
  *
  * Three layouts under /sys/fs/cgroup. Version 2: one tree, all files of a group in its folder. Version 1: a tree a
- * controller (memory/GROUP/memory.stat), a group being in some of them. Hybrid: version 1, and in unified/ a tree of version
- * 2 without controllers, which still has the pressure. What a group has not is VALUE_NONE.
+ * controller (memory/GROUP/memory.stat), a group being in some of them. Hybrid: version 1, and in unified/ a tree of
+ * version 2 without controllers, which still has the pressure. What a group has not is VALUE_NONE.
  *
- * files[] says for each file which fields it gives and in which unit. Groups are looked for in each sample, by reading the
- * folders that the patterns lead to; files of the first KEPT_GROUPS groups stay open, those of others would use up the
- * descriptors that a process may have. */
+ * files[] says for each file which fields it gives and in which unit. Groups are looked for in each sample, by
+ * reading the folders that the patterns lead to; files of the first KEPT_GROUPS groups stay open, those of others
+ * would use up the descriptors that a process may have. */
 #include "base/mem.h"
 #include "base/num.h"
 #include "sensor/clean.h"
@@ -61,7 +61,7 @@ static const struct field cgroup_fields[] = {
     [CPU_USAGE] = FIELD("cpu_usage", UINT, COUNTER, "us", "processor time"),
     [CPU_USER] = FIELD("cpu_user", UINT, COUNTER, "us", "of that, in programs"),
     [CPU_SYSTEM] = FIELD("cpu_system", UINT, COUNTER, "us", "of that, in the kernel"),
-    [CPU_PERIODS] = FIELD("cpu_periods", UINT, COUNTER, "", "periods in which the limit of processor time was looked at"),
+    [CPU_PERIODS] = FIELD("cpu_periods", UINT, COUNTER, "", "periods with a limit of processor time"),
     [CPU_THROTTLED] = FIELD("cpu_throttled", UINT, COUNTER, "", "of those, in which it was reached"),
     [CPU_THROTTLED_TIME] = FIELD("cpu_throttled_time", UINT, COUNTER, "us", "tasks were kept waiting by it"),
     [MEMORY] = FIELD("memory", UINT, GAUGE, "bytes", "used, file cache included"),
@@ -100,8 +100,8 @@ static const struct sensor_schema cgroup_schemas[] = {
     {0},
 };
 
-/* A number and the field it is for. scale: times that, or divided by it when negative; 0: as it is. A name of NULL is the file
- * as a whole. */
+/* A number and the field it is for. scale: times that, or divided by it when negative; 0: as it is. A name of NULL is
+ * the file as a whole. */
 struct number {
     const char *name;
     unsigned field;
@@ -149,7 +149,8 @@ static const struct file files[] = {
     {false, "cpuacct", "cpuacct.usage", FILE_NUMBERS, {{NULL, CPU_USAGE, -1000}}},
     {false, "cpuacct", "cpuacct.stat", FILE_NUMBERS, {{"user", CPU_USER, 10000}, {"system", CPU_SYSTEM, 10000}}},
     {false, "cpu", "cpu.stat", FILE_NUMBERS,
-     {{"nr_periods", CPU_PERIODS, 0}, {"nr_throttled", CPU_THROTTLED, 0}, {"throttled_time", CPU_THROTTLED_TIME, -1000}}},
+     {{"nr_periods", CPU_PERIODS, 0}, {"nr_throttled", CPU_THROTTLED, 0},
+      {"throttled_time", CPU_THROTTLED_TIME, -1000}}},
     {false, "memory", "memory.usage_in_bytes", SINGLE(MEMORY)},
     {false, "memory", "memory.max_usage_in_bytes", SINGLE(MEMORY_PEAK)},
     {false, "memory", "memory.limit_in_bytes", SINGLE(MEMORY_MAX)},
@@ -160,7 +161,8 @@ static const struct file files[] = {
     {false, "memory", "memory.oom_control", FILE_NUMBERS, {{"oom_kill", MEMORY_OOM_KILLS, 0}}},
     {false, "blkio", "blkio.throttle.io_service_bytes_recursive", FILE_IO_V1,
      {{"Read", IO_READ_BYTES, 0}, {"Write", IO_WRITE_BYTES, 0}}},
-    {false, "blkio", "blkio.throttle.io_serviced_recursive", FILE_IO_V1, {{"Read", IO_READS, 0}, {"Write", IO_WRITES, 0}}},
+    {false, "blkio", "blkio.throttle.io_serviced_recursive", FILE_IO_V1,
+     {{"Read", IO_READS, 0}, {"Write", IO_WRITES, 0}}},
     {false, "pids", "pids.current", SINGLE(TASKS)},
     {false, "pids", "pids.max", SINGLE(TASKS_MAX)},
     {false, "unified", "cpu.pressure", PRESSURE(CPU_SOME, CPU_FULL)},
@@ -194,7 +196,8 @@ struct cgroup {
 static const struct sensor_option cgroup_options[] = {
     {SENSOR_LIST, "groups", "*", offsetof(struct cgroup, patterns),
      "patterns of groups, part by part: `system.slice/*.service`, `slurm/uid_*/job_*`; `/` is the root", false, false},
-    {SENSOR_INT, "max_groups", "64", offsetof(struct cgroup, max_groups), "most groups with a row, 1 to 1024", false, false},
+    {SENSOR_INT, "max_groups", "64", offsetof(struct cgroup, max_groups),
+     "most groups with a row, 1 to 1024", false, false},
     {0},
 };
 
@@ -316,7 +319,8 @@ static bool find_in_tree(struct cgroup *c, const char *tree)
     return true;
 }
 
-/* False: there are no control groups here. Cost: the folders that patterns lead to, and a call for each name that matches. */
+/* False: there are no control groups here. Cost: the folders that patterns lead to, and a call for each name that
+ * matches. */
 static bool find_groups(struct cgroup *c)
 {
     bool is_any = false;

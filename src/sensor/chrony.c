@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* All numbers are big-endian. A request is as long as its answer, padded with zeros, so that chronyd can't be used to make
- * small packets into large ones.
+/* All numbers are big-endian. A request is as long as its answer, padded with zeros, so that chronyd can't be used to
+ * make small packets into large ones.
  *
  *     request  0 version 6   1 type 1   4 command 33 (u16)   8 sequence (u32)   20 no arguments
  *     reply    0 version 6   1 type 2   4 command 33   6 reply 5   8 status 0 (all u16)   16 sequence (u32)
  *             28 reference id (u32)   32 address: 16 bytes, family (u16: 1 IPv4, 2 IPv6), 2 unused
  *             52 stratum (u16)   54 leap (u16)   56 reference time: s high, s low, ns (u32 each)
- *             68 nine floats: correction, last offset, rms offset, frequency, residual frequency, skew, root delay, root
- *                dispersion, update interval
+ *             68 nine floats: correction, last offset, rms offset, frequency, residual frequency, skew, root delay,
+ *                root dispersion, update interval
  *
- * A float is 32 bits: 7 of exponent, 25 of coefficient, both in two's complement; its value is coefficient times 2 to the
- * power of (exponent - 25). */
+ * A float is 32 bits: 7 of exponent, 25 of coefficient, both in two's complement; its value is coefficient times 2 to
+ * the power of (exponent - 25). */
 #include "sensor/chrony.h"
 
 #include "base/err.h"

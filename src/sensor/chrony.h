@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* chrony.h - the one question asked of chronyd: what `chronyc tracking` asks. Protocol version 6 (chrony 2.2 and later),
- * UDP; byte layout in chrony.c. */
+/* chrony.h - the one question asked of chronyd: what `chronyc tracking` asks. Protocol version 6 (chrony 2.2 and
+ * later), UDP; byte layout in chrony.c. */
 #ifndef GRIDLINE_SENSOR_CHRONY_H
 #define GRIDLINE_SENSOR_CHRONY_H
 

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How well this host's clock follows the right time: what the kernel knows (`clocksync`, from adjtimex) with the daemon that
- * disciplines it, and what chronyd knows (`clocksync.chrony`).
+/* How well this host's clock follows the right time: what the kernel knows (`clocksync`, from adjtimex) with the
+ * daemon that disciplines it, and what chronyd knows (`clocksync.chrony`).
  *
- * The daemon is found by its pid file, and because that may not be readable also by a look through /proc, at the start and
- * every LOOK_EVERY samples; /proc/PID/comm confirms it each time. systemd-timesyncd is known by its folder in /run.
+ * The daemon is found by its pid file, and because that may not be readable also by a look through /proc, at the
+ * start and every LOOK_EVERY samples; /proc/PID/comm confirms it each time. systemd-timesyncd is known by its folder
+ * in /run.
  *
- * chronyd is asked over its UDP port on the loopback, only when it runs: a question to a closed port would count in the very
- * counters that others watch. Nothing waits for the answer: it is taken when it has come, through wait_fd or with the next
- * sample. An answer is about the moment when it is taken. */
+ * chronyd is asked over its UDP port on the loopback, only when it runs: a question to a closed port would count in
+ * the very counters that others watch. Nothing waits for the answer: it is taken when it has come, through wait_fd or
+ * with the next sample. */
 #include "base/num.h"
 #include "sensor/chrony.h"
 #include "sensor/clean.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* distinct.h - how many different texts there were: 8 bytes a text, and no copy of it. Two texts with the same 64-bit hash
- * count as one. A zeroed or reset strbuf has seen none. */
+/* distinct.h - how many different texts there were: 8 bytes a text, and no copy of it. Two texts with the same 64-bit
+ * hash count as one. A zeroed or reset strbuf has seen none. */
 #ifndef GRIDLINE_SENSOR_DISTINCT_H
 #define GRIDLINE_SENSOR_DISTINCT_H
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Space and inodes of the local filesystems, one statvfs each. Filesystems that a network or another program serves are not
- * touched here: see filesystem_remote.c. */
+/* Space and inodes of the local filesystems, one statvfs each. Filesystems that a network or another program serves
+ * are not touched here: see filesystem_remote.c. */
 #include "sensor/filesystem.h"
 
 #include "base/text.h"
@@ -61,7 +61,8 @@ static int filesystem_open(void *state, struct sensor_env *env, struct diag *why
     return 0;
 }
 
-/* Unmounted meanwhile, not ours to see, or without blocks (a pseudo filesystem of a type that we do not know): no row. */
+/* Unmounted meanwhile, not ours to see, or without blocks (a pseudo filesystem of a type that we do not know): no
+ * row. */
 static void emit(const struct sensor_env *env, const struct mount *mount, struct sensor_out *out)
 {
     struct value row[FILESYSTEM_ANSWERS] = {0};

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Space and inodes of filesystems that a network or another program serves (nfs, cifs, ceph, lustre, fuse, ...), and whether
- * they answer at all. Runs in gridline-helper: src/helper/filesystem_remote.c has the functions. */
+/* Space and inodes of filesystems that a network or another program serves (nfs, cifs, ceph, lustre, fuse, ...), and
+ * whether they answer at all. Runs in gridline-helper: src/helper/filesystem_remote.c has the functions. */
 #include "sensor/filesystem.h"
 
 static const struct field remote_fields[] = {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The sign of life: a number that grows by one each time. A receiver that misses numbers knows that some were lost, one that
- * sees `started` change that the agent began anew, and one that sees none any more that it is gone or cut off. */
+/* The sign of life: a number that grows by one each time. A receiver that misses numbers knows that some were lost,
+ * one that sees `started` change that the agent began anew, and one that sees none any more that it is gone or cut
+ * off. */
 #include "base/num.h"
 #include "sensor/scan.h"
 #include "sensor/sensor.h"

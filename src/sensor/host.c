@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What this host is: processors, memory, kernel, operating system, boot, and its network interfaces. Sampled now and then
- * and sent when something changed.
+/* What this host is: processors, memory, kernel, operating system, boot, and its network interfaces. Sampled now and
+ * then and sent when something changed.
  *
- * Processors are counted where the kernel says how they hang together (/sys/devices/system/cpu): each processor has the list
- * of those in its core and in its socket, and a core or socket is counted at the first of its list. That and /proc/cpuinfo,
- * which is long and dear on large hosts, are read again only when the list of processors changed.
+ * Processors are counted where the kernel says how they hang together (/sys/devices/system/cpu): each processor has
+ * the list of those in its core and in its socket, and a core or socket is counted at the first of its list. That and
+ * /proc/cpuinfo, which is long and dear on large hosts, are read again only when the list of processors changed.
  *
- * /etc/machine-id is confidential by its manual: sent is a 64-bit hash of it, which 2^58 of its possible values share, so
- * that it names the host and leads back to none. The kernel computes the boot time from two clocks and may be one second
- * off from one reading to the next: that is no change. */
+ * /etc/machine-id is confidential by its manual: sent is a 64-bit hash of it, which 2^58 of its possible values
+ * share, so that it names the host and leads back to none. The kernel computes the boot time from two clocks and may
+ * be one second off from one reading to the next: that is no change. */
 #include "base/hash.h"
 #include "base/num.h"
 #include "sensor/clean.h"

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* mounts.h - the mounted filesystems, from /proc/self/mountinfo, read again only when it changed.
  *
- * Each filesystem comes once: mounted in several places (bind mounts, subvolumes) it is the first place that shows its
- * root, and of several at one place only the last one is seen. Those that hold no files of anybody (proc, cgroup, ...) are
- * left out. What is left is local, for which statvfs answers at once, or remote, for which it may wait for ever: every type
- * that is not known to be local counts as remote. */
+ * Each filesystem comes once: mounted in several places (bind mounts, subvolumes) it is the first place that shows
+ * its root, and of several at one place only the last one is seen. Those that hold no files of anybody (proc, cgroup,
+ * ...) are left out. What is left is local, for which statvfs answers at once, or remote, for which it may wait for
+ * ever: every type that is not known to be local counts as remote. */
 #ifndef GRIDLINE_SENSOR_MOUNTS_H
 #define GRIDLINE_SENSOR_MOUNTS_H
 
@@ -37,11 +37,12 @@ struct mounts {
 
 void mounts_init(struct mounts *m);
 void mounts_fini(struct mounts *m);
-/* Brings the list up to date. One poll when nothing changed; a captured tree is read each time. E_NODATA: no such file, or it
- * is cut before its first line end; E_LIMIT: over MOUNTS_MAX; -errno. On failure the list is empty. */
+/* Brings the list up to date. One poll when nothing changed; a captured tree is read each time. E_NODATA: no such
+ * file, or it is cut before its first line end; E_LIMIT: over MOUNTS_MAX; -errno. On failure the list is empty. */
 int mounts_update(struct mounts *m, struct sensor_env *env);
 
-/* The parser alone: fills m from the text of a mountinfo. 0, E_LIMIT, -ENOMEM; a line that is no mount is passed over. */
+/* The parser alone: fills m from the text of a mountinfo. 0, E_LIMIT, -ENOMEM; a line that is no mount is passed
+ * over. */
 int mounts_parse(struct mounts *m, struct slice text);
 
 #endif

@@ -30,8 +30,9 @@ struct netstat_group {
 };
 
 void netstat_fini(struct netstat_group *g);
-/* Fills values[0..n) from the text; a name that the kernel does not have is VALUE_NONE. False, and all are VALUE_NONE, when
- * the group is not there as a whole pair of lines with as many values as names. No allocation unless the names changed. */
+/* Fills values[0..n) from the text; a name that the kernel does not have is VALUE_NONE. False, and all are
+ * VALUE_NONE, when the group is not there as a whole pair of lines with as many values as names. No allocation unless
+ * the names changed. */
 bool netstat_take(struct netstat_group *g, struct slice text, struct value *values);
 
 #endif

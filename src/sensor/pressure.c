@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How much tasks wait for processors, memory, disks and interrupts, from /proc/pressure: a row each. The averages are the
- * kernel's; the totals are exact, so that any interval can be computed from them. */
+/* How much tasks wait for processors, memory, disks and interrupts, from /proc/pressure: a row each. The averages are
+ * the kernel's; the totals are exact, so that any interval can be computed from them. */
 #include "sensor/psi.h"
 #include "sensor/sensor.h"
 

@@ -23,8 +23,8 @@ enum psi_value {
     PSI_VALUES
 };
 
-/* Averages are floats in percent, totals uints in microseconds; what is not there is VALUE_NONE (a kernel may have one line
- * without the other). Lines that are cut count as not there. */
+/* Averages are floats in percent, totals uints in microseconds; what is not there is VALUE_NONE (a kernel may have
+ * one line without the other). Lines that are cut count as not there. */
 void psi_take(struct slice text, struct value values[PSI_VALUES]);
 
 #endif

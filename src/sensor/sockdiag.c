@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The request is the older of the kernel's two forms, TCPDIAG_GETSOCK: it gives IPv4 and IPv6 in one walk over the table of
- * connections, where SOCK_DIAG_BY_FAMILY needs one walk a family, and every kernel has it.
+/* The request is the older of the kernel's two forms, TCPDIAG_GETSOCK: it gives IPv4 and IPv6 in one walk over the
+ * table of connections, where SOCK_DIAG_BY_FAMILY needs one walk a family, and every kernel has it.
  *
  *     nlmsghdr | inet_diag_req | nlattr INET_DIAG_REQ_BYTECODE | bytecode
  *
@@ -10,13 +10,13 @@
  *     S_LE port   yes: next op   no: next test        8 bytes
  *     JMP         to the end                          4 bytes
  *
- * Ending exactly behind the last op accepts the socket; 4 bytes further refuses it, which is where the last test's `no`
- * leads. The kernel accepts only jumps to ops that the chain of `yes` reaches, so JMP has a `yes` of its own length.
- * Ports are compared with two ops because the one for "equal" is newer (5.11).
+ * Ending exactly behind the last op accepts the socket; 4 bytes further refuses it, which is where the last test's
+ * `no` leads. The kernel accepts only jumps to ops that the chain of `yes` reaches, so JMP has a `yes` of its own
+ * length. Ports are compared with two ops because the one for "equal" is newer (5.11).
  *
- * The answer is datagrams of messages, one a socket: nlmsghdr | inet_diag_msg | attributes, of which INET_DIAG_INFO holds
- * a tcp_info as long as the kernel's. NLMSG_DONE ends it. A dump that is not read to its end is ended by closing the
- * socket: the next dump opens another. */
+ * The answer is datagrams of messages, one a socket: nlmsghdr | inet_diag_msg | attributes, of which INET_DIAG_INFO
+ * holds a tcp_info as long as the kernel's. NLMSG_DONE ends it. A dump that is not read to its end is ended by
+ * closing the socket: the next dump opens another. */
 #include "sensor/sockdiag.h"
 
 #include "base/err.h"

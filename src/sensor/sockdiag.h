@@ -6,11 +6,12 @@
  *         r = sockdiag_dump(d, &(struct sockdiag_query){.ports = ports, .n_ports = n, .states = SOCKDIAG_CONNECTED},
  *                           on_socket, arg);
  *
- * The kernel filters by port, so only sockets that match are copied; it still walks its whole table of connections, which
- * costs about 1 ns an empty bucket. Nothing waits: the kernel makes each part of the answer in the call that reads it.
- * Needs no privilege. One thread.
+ * The kernel filters by port, so only sockets that match are copied; it still walks its whole table of connections,
+ * which costs about 1 ns an empty bucket. Nothing waits: the kernel makes each part of the answer in the call that
+ * reads it. Needs no privilege. One thread.
  *
- * Includes <linux/tcp.h>, whose struct tcp_info has the newer fields; it can't be used together with <netinet/tcp.h>. */
+ * Includes <linux/tcp.h>, whose struct tcp_info has the newer fields; it can't be used together with <netinet/tcp.h>.
+ * */
 #ifndef GRIDLINE_SENSOR_SOCKDIAG_H
 #define GRIDLINE_SENSOR_SOCKDIAG_H
 
@@ -56,9 +57,9 @@ struct sockdiag_query {
     uint32_t states;       /* 1 << state, or-ed */
 };
 
-/* One socket, IPv4 or IPv6; ports and addresses in msg->id are in network byte order. info has info_len bytes from the
- * kernel (the rest is zero): an older kernel has fewer fields, ask SOCKDIAG_HAS. info_len is 0 when the socket has none.
- * All borrowed for the call. A result other than 0 ends the dump, which returns it. */
+/* One socket, IPv4 or IPv6; ports and addresses in msg->id are in network byte order. info has info_len bytes from
+ * the kernel (the rest is zero): an older kernel has fewer fields, ask SOCKDIAG_HAS. info_len is 0 when the socket
+ * has none. All borrowed for the call. A result other than 0 ends the dump, which returns it. */
 typedef int (*sockdiag_fn)(void *arg, const struct inet_diag_msg *msg, const struct tcp_info *info, size_t info_len);
 #define SOCKDIAG_HAS(info_len, field) \
     ((info_len) >= offsetof(struct tcp_info, field) + sizeof(((struct tcp_info *)0)->field))

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* TCP of this host, from /proc/net/snmp and /proc/net/netstat: one row of counters since boot (`tcp`). With the option
- * `ports`, also each connection that uses one of them (`tcp.connection`) and a summary a port (`tcp.ports`), from
- * sock_diag; on a captured tree there are none.
+/* TCP of this host, from /proc/net/snmp and /proc/net/netstat: one row of counters since boot (`tcp`). With the
+ * option `ports`, also each connection that uses one of them (`tcp.connection`) and a summary a port (`tcp.ports`),
+ * from sock_diag; on a captured tree there are none.
  *
- * Rows of connections are bounded by `max_connections`, the first ones in the kernel's order, which is that of a hash: a
- * connection stays among them as long as it lives. What is left out is counted in the summary, whose sums are over all.
+ * Rows of connections are bounded by `max_connections`, the first ones in the kernel's order, which is that of a
+ * hash: a connection stays among them as long as it lives. What is left out is counted in the summary, whose sums are
+ * over all.
  *
  * When the kernel refuses sock_diag, the counters still come, and the summary says why there are no connections. */
 #include "base/num.h"
@@ -17,7 +18,8 @@
 
 enum { TCP_HOST, TCP_CONNECTION, TCP_PORTS };
 
-/* Field, the kernel's name, kind, unit, help. The first list stands under Tcp: in snmp, the second under TcpExt: in netstat. */
+/* Field, the kernel's name, kind, unit, help. The first list stands under Tcp: in snmp, the second under TcpExt: in
+ * netstat. */
 #define TCP_COUNTERS(X)                                                                                      \
     X("active_opens", "ActiveOpens", COUNTER, "", "connections begun here")                                  \
     X("passive_opens", "PassiveOpens", COUNTER, "", "connections begun by a peer")                           \
@@ -32,14 +34,14 @@ enum { TCP_HOST, TCP_CONNECTION, TCP_PORTS };
     X("in_checksum_errors", "InCsumErrors", COUNTER, "", "segments with a wrong checksum")
 
 #define TCP_EXTENDED(X)                                                                                      \
-    X("syncookies_sent", "SyncookiesSent", COUNTER, "", "SYN cookies sent: the queue of half-open ones was full")\
+    X("syncookies_sent", "SyncookiesSent", COUNTER, "", "SYN cookies sent: too many half-open ones")         \
     X("syncookies_received", "SyncookiesRecv", COUNTER, "", "SYN cookies that came back")                    \
     X("syncookies_failed", "SyncookiesFailed", COUNTER, "", "SYN cookies that came back wrong")              \
     X("embryonic_resets", "EmbryonicRsts", COUNTER, "", "half-open connections reset by the peer")           \
-    X("listen_overflows", "ListenOverflows", COUNTER, "", "connections lost because a program did not accept fast enough")\
+    X("listen_overflows", "ListenOverflows", COUNTER, "", "connections lost: not accepted in time")          \
     X("listen_drops", "ListenDrops", COUNTER, "", "connections lost at a listening socket for any reason")   \
-    X("request_queue_cookies", "TCPReqQFullDoCookies", COUNTER, "", "full queues of half-open ones: cookie sent")\
-    X("request_queue_drops", "TCPReqQFullDrop", COUNTER, "", "full queues of half-open ones: SYN dropped")   \
+    X("request_queue_cookies", "TCPReqQFullDoCookies", COUNTER, "", "too many half-open ones: cookie sent")  \
+    X("request_queue_drops", "TCPReqQFullDrop", COUNTER, "", "too many half-open ones: SYN dropped")         \
     X("time_waits", "TW", COUNTER, "", "sockets that went through TIME_WAIT")                                \
     X("time_wait_overflows", "TCPTimeWaitOverflow", COUNTER, "", "sockets with no room in TIME_WAIT")        \
     X("paws_rejects", "PAWSEstab", COUNTER, "", "segments with an old timestamp")                            \
@@ -219,7 +221,8 @@ static int add_ports(struct tcp *t, struct slice text, struct diag *why)
     const char *dash = memchr(text.p, '-', text.n);
     struct slice low = dash ? slice_of(text.p, (size_t)(dash - text.p)) : text;
     struct slice high = dash ? slice_from(text, low.n + 1) : text;
-    if (num_parse_uint(low, &first) < 0 || num_parse_uint(high, &last) < 0 || first == 0 || last > 65535 || first > last)
+    if (num_parse_uint(low, &first) < 0 || num_parse_uint(high, &last) < 0 || first == 0 || first > last ||
+        last > UINT16_MAX)
         return diag_set(why, -EINVAL, 0, "tcp.ports: \"%.*s\" is not a port; write 5001 or 5000-5010", SLICE_ARG(text));
     for (uint64_t p = first; p <= last; p++) {
         if (has_port(t, p))

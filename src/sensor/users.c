@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Who is logged in, as numbers only: sessions and distinct users.
  *
- * From utmp where it is kept: records of struct utmp in glibc's layout, of which those of type USER_PROCESS are sessions.
- * A session whose process is gone left its record behind and does not count (who(1) does the same); on a captured tree
- * nobody can tell. The file is never empty on a host that keeps it, since the boot is its first record, so an empty one is
- * no data.
+ * From utmp where it is kept: records of struct utmp in glibc's layout, of which those of type USER_PROCESS are
+ * sessions. A session whose process is gone left its record behind and does not count (who(1) does the same); on a
+ * captured tree nobody can tell. The file is never empty on a host that keeps it, since the boot is its first record,
+ * so an empty one is no data.
  *
- * Else from logind: a file a session in /run/systemd/sessions, lines NAME=VALUE. Sessions of class `user` count, not those
- * of greeters and managers. The folder is there even where logind does not run, so without a session it only counts when
- * logind has made its seat. */
+ * Else from logind: a file a session in /run/systemd/sessions, lines NAME=VALUE. Sessions of class `user` count, not
+ * those of greeters and managers. The folder is there even where logind does not run, so without a session it only
+ * counts when logind has made its seat. */
 #include "sensor/distinct.h"
 #include "sensor/scan.h"
 #include "sensor/sensor.h"

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* With a FUSE filesystem that this test serves, or does not serve: to the kernel that is a server that is alive or dead. */
+/* With a FUSE filesystem that this test serves, or does not serve: to the kernel that is a server that is alive or
+ * dead. */
 #include "unit/test.h"
 
 #include "base/mem.h"
@@ -141,7 +142,8 @@ static void dead_then_alive(void **state)
         skip(); /* may not mount here, or no FUSE */
     run_open(&r, "", INT64_C(50) * 1000 * 1000);
     (void)snprintf(expected, sizeof expected,
-                   "filesystem.remote mount=\"%s\" type=\"fuse\" device=\"server:/export\" answers=false\n", f.tree.root);
+                   "filesystem.remote mount=\"%s\" type=\"fuse\" device=\"server:/export\" answers=false\n",
+                   f.tree.root);
     for (int i = 0; i < 3; i++) { /* it stays dead, and is asked only once */
         assert_int_equal(run_sample(&r), 0);
         assert_string_equal(r.text.p, expected);

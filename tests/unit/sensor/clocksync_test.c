@@ -167,8 +167,8 @@ static bool start_chronyd(struct chronyd *c)
     tree_make(&c->tree, NULL);
     c->port = free_udp_port();
     (void)snprintf(conf, sizeof conf,
-                   "cmdport %u\nbindcmdaddress 127.0.0.1\nbindcmdaddress /\nport 0\nlocal stratum 5\npidfile %s/pid\n", c->port,
-                   c->tree.root);
+                   "cmdport %u\nbindcmdaddress 127.0.0.1\nbindcmdaddress /\nport 0\nlocal stratum 5\npidfile %s/pid\n",
+                   c->port, c->tree.root);
     tree_put(&c->tree, "/conf", conf);
     (void)snprintf(path, sizeof path, "%s/conf", c->tree.root);
     char *argv[] = {(char[]){"chronyd"}, (char[]){"-x"}, (char[]){"-d"}, (char[]){"-u"}, (char[]){"root"},

@@ -48,8 +48,8 @@ static void a_filesystem_of_ours(void **state)
     assert_int_equal(sense_run(&s), 0); /* the sensor sees that the mounts changed */
     assert_has(&s, "tmpfs", t.root);
     (void)snprintf(expected, sizeof expected,
-                   "filesystem mount=\"%s\" type=\"tmpfs\" device=\"gridline test\" size=1048576 used=4096 free=1044480 "
-                   "available=1044480 inodes=100 inodes_free=98 read_only=false\n",
+                   "filesystem mount=\"%s\" type=\"tmpfs\" device=\"gridline test\" size=1048576 used=4096 "
+                   "free=1044480 available=1044480 inodes=100 inodes_free=98 read_only=false\n",
                    t.root);
     if (sysconf(_SC_PAGESIZE) == 4096)
         assert_non_null(strstr(s.text.p, expected));

@@ -118,8 +118,8 @@ static void connections_of_a_port(void **state)
     (void)snprintf(port, sizeof port, "%u", l.port);
     assert_int_equal(sense_open(&s, "tcp", "", (const char *[]){"ports", port, NULL}), 0);
     assert_int_equal(sense_run(&s), 0);
-    (void)snprintf(client, sizeof client, "tcp.connection local=\"127.0.0.1:%u\" remote=\"127.0.0.1:%u\" ", l.client_port,
-                   l.port);
+    (void)snprintf(client, sizeof client, "tcp.connection local=\"127.0.0.1:%u\" remote=\"127.0.0.1:%u\" ",
+                   l.client_port, l.port);
     (void)snprintf(server, sizeof server, "tcp.connection local=\"127.0.0.1:%u\" remote=\"127.0.0.1:%u\" ", l.port,
                    l.client_port);
     (void)snprintf(sum, sizeof sum, "tcp.ports port=\"%u\" ", l.port);
@@ -152,7 +152,8 @@ static void rows_are_bounded(void **state)
     (void)snprintf(sum, sizeof sum, "tcp.ports port=\"%u\" ", l.port);
     for (unsigned most = 0; most < 3; most++) {
         char number[2] = {(char)('0' + most), '\0'};
-        assert_int_equal(sense_open(&s, "tcp", "", (const char *[]){"ports", port, "max_connections", number, NULL}), 0);
+        const char *settings[] = {"ports", port, "max_connections", number, NULL};
+        assert_int_equal(sense_open(&s, "tcp", "", settings), 0);
         assert_int_equal(sense_run(&s), 0);
         assert_int_equal(s.rows, 2 + most); /* the host's, the sum, and those */
         assert_int_equal(field_of(&s, sum, "left_out"), 2 - most);

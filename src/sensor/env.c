@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/mem.h"
+#include "sensor/netlink.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -144,18 +145,37 @@ void source_close(struct sensor_env *env, struct source *s)
     source_free(s);
 }
 
+static bool is_netlink(const struct sensor_env *env, const struct source *s)
+{
+    return env_is_live(env) && slice_starts(slice_str(s->path), SLICE_LIT(NETLINK_FOLDER));
+}
+
+static int source_open(struct sensor_env *env, const struct source *s)
+{
+    return is_netlink(env, s) ? netlink_open() : open_file(env, s->path);
+}
+
+static int source_get(struct sensor_env *env, struct source *s)
+{
+    if (!is_netlink(env, s))
+        return read_whole(env, s->fd, s->path, &s->data);
+    int r = netlink_dump(s->fd, slice_from(slice_str(s->path), strlen(NETLINK_FOLDER)), ENV_FILE_MAX, &s->data);
+    env_note(env, "netlink", s->path, s->data.n);
+    return r;
+}
+
 /* A file of a device or process that has gone keeps its descriptor and fails (ENODEV, ESRCH): it is opened anew. */
 static int source_fill(struct sensor_env *env, struct source *s)
 {
     for (int attempt = 0;; attempt++) {
         bool was_open = s->fd >= 0;
         if (!was_open) {
-            int fd = open_file(env, s->path);
+            int fd = source_open(env, s);
             if (fd < 0)
                 return fd;
             s->fd = fd;
         }
-        int r = read_whole(env, s->fd, s->path, &s->data);
+        int r = source_get(env, s);
         if (r == 0)
             return 0;
         (void)close(s->fd); /* opened for reading */
@@ -185,6 +205,15 @@ int env_read_file(struct sensor_env *env, const char *path, struct strbuf *out)
     int r = read_whole(env, fd, path, out);
     (void)close(fd); /* opened for reading */
     return r;
+}
+
+bool env_exists(struct sensor_env *env, const char *path)
+{
+    struct strbuf full = {0};
+    bool exists = access(env_path(env, path, &full), F_OK) == 0;
+    strbuf_fini(&full);
+    env_note(env, "access", path, 0);
+    return exists;
 }
 
 int env_list(struct sensor_env *env, const char *path, int (*fn)(void *arg, const char *name), void *arg)

@@ -4,7 +4,7 @@
  *
  * Files that are read again and again are sources: kept open, read whole with one pread into a buffer of their own, and
  * read at most once a round however many sensors want them (all sensors of one wake-up are one round). Cost: one system
- * call a file and round (two for a file over 3 KiB). One thread. */
+ * call a file and round (two for a file over 3 KiB). "/netlink/NAME" (netlink.h) is a source, too. One thread. */
 #ifndef GRIDLINE_SENSOR_ENV_H
 #define GRIDLINE_SENSOR_ENV_H
 
@@ -51,6 +51,8 @@ int source_read(struct sensor_env *env, struct source *s, struct slice *out);
 
 /* A file read once, into out (whose old content is dropped): for what is seldom read. Same results. */
 int env_read_file(struct sensor_env *env, const char *path, struct strbuf *out);
+/* For what is seldom asked. */
+bool env_exists(struct sensor_env *env, const char *path);
 /* root + path in full, for calls that take a path. */
 const char *env_path(const struct sensor_env *env, const char *path, struct strbuf *buffer);
 /* Calls fn for each name in the directory but . and .., in no order; its first non-zero result ends it and is returned.

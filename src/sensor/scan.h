@@ -36,6 +36,12 @@ static inline bool scan_line(struct scan *s, struct slice *line)
     return true;
 }
 
+/* The same for a line that has its end; a last one without it is cut and can't be believed. */
+static inline bool scan_whole_line(struct scan *s, struct slice *line)
+{
+    return scan_line(s, line) && line->p + line->n < s->end;
+}
+
 /* Does the text end with a line end? A truncated file does not: its last line can't be believed. */
 static inline bool scan_is_whole(struct slice text)
 {

@@ -3,7 +3,7 @@
  * are not touched here: see filesystem_remote.c. */
 #include "sensor/filesystem.h"
 
-#include "base/text.h"
+#include "sensor/globs.h"
 
 #include <errno.h>
 
@@ -20,17 +20,9 @@ static const struct sensor_option filesystem_sensor_options[] = {
     {0},
 };
 
-static bool matches(struct sensor_list patterns, struct slice path)
-{
-    for (size_t i = 0; i < patterns.n; i++)
-        if (text_glob(slice_str(patterns.v[i]), path))
-            return true;
-    return false;
-}
-
 bool filesystem_is_wanted(const struct filesystem_options *options, const struct mount *mount)
 {
-    return matches(options->mounts, mount->mount) && !matches(options->ignore, mount->mount);
+    return globs_match(&options->mounts, mount->mount) && !globs_match(&options->ignore, mount->mount);
 }
 
 void filesystem_keys(const struct mount *mount, struct value *row)

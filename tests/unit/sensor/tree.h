@@ -9,6 +9,7 @@
 #ifndef GRIDLINE_TESTS_TREE_H
 #define GRIDLINE_TESTS_TREE_H
 
+#include "sensor/scan.h"
 #include "unit/sensor/sense.h"
 
 #include <ftw.h>
@@ -42,6 +43,15 @@ static inline void tree_put(const struct tree *t, const char *path, const char *
     tree_put_bytes(t, path, text, strlen(text));
 }
 
+/* Any file, outside of trees too; an empty one is fine. */
+static inline void tree_read(const char *path, struct strbuf *out)
+{
+    struct sensor_env env;
+    env_init(&env, "");
+    int r = env_read_file(&env, path, out);
+    assert_true(r == 0 || r == E_NODATA);
+}
+
 /* nftw has no argument for its function. */
 static const struct tree *tree_target;
 static size_t tree_source_len;
@@ -49,14 +59,11 @@ static size_t tree_source_len;
 static inline int tree_copy_one(const char *path, const struct stat *st, int type, struct FTW *ftw)
 {
     struct strbuf bytes = {0};
-    struct sensor_env env;
     (void)st, (void)ftw; /* only the path matters */
     if (type != FTW_F)
         return 0;
-    env_init(&env, "");
-    int r = env_read_file(&env, path, &bytes);
-    assert_true(r == 0 || r == E_NODATA);
-    tree_put_bytes(tree_target, path + tree_source_len, r == 0 ? bytes.p : "", bytes.n);
+    tree_read(path, &bytes);
+    tree_put_bytes(tree_target, path + tree_source_len, strbuf_slice(&bytes).p, bytes.n);
     strbuf_fini(&bytes);
     return 0;
 }
@@ -145,17 +152,23 @@ static inline void tree_assert_cuts(const char *sensor, const char *fixture, con
     tree_remove(&t);
 }
 
-/* On a tree without any file: no data, and nothing else. */
-static inline void tree_assert_no_data(const char *sensor, const char *const *settings)
+/* On that tree: no data, and nothing else. */
+static inline void tree_assert_no_data_at(const char *sensor, const char *root, const char *const *settings)
 {
-    struct tree t;
     struct sense s;
-    tree_make(&t, NULL);
-    assert_int_equal(sense_open(&s, sensor, t.root, settings), 0);
+    assert_int_equal(sense_open(&s, sensor, root, settings), 0);
     assert_int_equal(sense_run(&s), E_NODATA);
     assert_int_equal(s.rows, 0);
     assert_int_equal(instance_stats(s.instance)->no_data, 1);
     sense_close(&s);
+}
+
+/* The same on a tree without any file. */
+static inline void tree_assert_no_data(const char *sensor, const char *const *settings)
+{
+    struct tree t;
+    tree_make(&t, NULL);
+    tree_assert_no_data_at(sensor, t.root, settings);
     tree_remove(&t);
 }
 

@@ -64,7 +64,11 @@ static bool cpu_key(struct slice word, struct value *out)
 {
     if (!slice_starts(word, SLICE_LIT("cpu")))
         return false;
-    *out = value_text(word.n == 3 ? SLICE_LIT("all") : slice_from(word, 3));
+    struct slice number = slice_from(word, 3);
+    for (size_t i = 0; i < number.n; i++)
+        if ((unsigned char)(number.p[i] - '0') > 9)
+            return false;
+    *out = value_text(number.n == 0 ? SLICE_LIT("all") : number);
     return true;
 }
 
@@ -73,7 +77,7 @@ static void emit_cpu(struct cpu *c, struct sensor_out *out, struct value key, st
     struct value row[1 + CPU_TIMES] = {key};
     for (size_t i = 1; i <= CPU_TIMES; i++)
         row[i] = scan_value(line); /* older kernels have fewer */
-    if (row[1].type == VALUE_NONE || (!c->per_core && key.n != 3))
+    if (row[1].type == VALUE_NONE || (!c->per_core && !slice_eq_str(value_slice(key), "all")))
         return;
     sensor_row(out, CPU_ALL, row);
 }

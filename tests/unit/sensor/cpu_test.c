@@ -1,10 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "unit/test.h"
 
-#include "unit/sensor/sense.h"
-
-#include <sys/stat.h>
-#include <unistd.h>
+#include "unit/sensor/tree.h"
 
 static void all_of_it(void **state)
 {
@@ -32,6 +29,11 @@ static void only_the_total(void **state)
     assert_int_equal(sense_run(&s), 0);
     assert_int_equal(s.rows, 2);
     sense_close(&s);
+    /* "100" is as long as "all" */
+    assert_int_equal(sense_open(&s, "cpu", FIXTURES "many-cores", (const char *[]){"per_core", "no", NULL}), 0);
+    assert_int_equal(sense_run(&s), 0);
+    assert_int_equal(s.rows, 2);
+    sense_close(&s);
 }
 
 static void no_file_is_no_data(void **state)
@@ -45,45 +47,36 @@ static void no_file_is_no_data(void **state)
     sense_close(&s);
 }
 
-/* A file cut in the middle of a number: what stands before it counts, the cut line does not. */
 static void cut_at_every_byte(void **state)
 {
     (void)state;
-    char root[] = "/tmp/gridline-cpu.XXXXXX", path[64];
-    struct strbuf whole = {0};
+    tree_assert_cuts("cpu", FIXTURES "small", "/proc/stat", NULL);
+}
+
+/* 128 processors, and a kernel whose lines have 7 numbers. */
+static void other_shapes(void **state)
+{
+    (void)state;
     struct sense s;
-    assert_non_null(mkdtemp(root));
-    (void)snprintf(path, sizeof path, "%s/proc", root);
-    assert_int_equal(mkdir(path, 0700), 0);
-    (void)snprintf(path, sizeof path, "%s/proc/stat", root);
-    env_init(&s.env, FIXTURES "small");
-    assert_int_equal(env_read_file(&s.env, "/proc/stat", &whole), 0);
-    assert_int_equal(sense_open(&s, "cpu", FIXTURES "small", NULL), 0);
+    assert_int_equal(sense_open(&s, "cpu", FIXTURES "many-cores", NULL), 0);
     assert_int_equal(sense_run(&s), 0);
-    struct strbuf expected = s.text;
-    s.text = (struct strbuf){0};
+    assert_int_equal(s.rows, 130);
     sense_close(&s);
-    for (size_t n = 0; n < whole.n; n++) {
-        FILE *f = fopen(path, "w");
-        assert_non_null(f);
-        assert_int_equal(fwrite(whole.p, 1, n, f), n);
-        assert_int_equal(fclose(f), 0);
-        assert_int_equal(sense_open(&s, "cpu", root, NULL), 0);
-        int r = sense_run(&s);
-        assert_true(r == 0 || r == E_NODATA);
-        /* Rows of processors come whole and in order, so they are the beginning of what the whole file gives. */
-        const char *system = s.text.n ? strstr(s.text.p, "cpu.system") : NULL;
-        size_t same = system ? (size_t)(system - s.text.p) : s.text.n;
-        if (same)
-            assert_memory_equal(s.text.p, expected.p, same);
-        sense_close(&s);
-    }
-    strbuf_fini(&whole);
-    strbuf_fini(&expected);
-    assert_int_equal(unlink(path), 0);
-    (void)snprintf(path, sizeof path, "%s/proc", root);
-    assert_int_equal(rmdir(path), 0);
-    assert_int_equal(rmdir(root), 0);
+    tree_assert_text("cpu", FIXTURES "old-kernel", NULL,
+                 "cpu cpu=\"all\" user=1000 nice=20 system=300 idle=5000 iowait=40 irq=5 softirq=6\n"
+                 "cpu cpu=\"0\" user=1000 nice=20 system=300 idle=5000 iowait=40 irq=5 softirq=6\n"
+                 "cpu.system interrupts=777 switches=888 forks=999\n");
+}
+
+/* A key is a number or "all", whatever a captured file holds. */
+static void no_processor(void **state)
+{
+    (void)state;
+    struct tree t;
+    tree_make(&t, NULL);
+    tree_put(&t, "/proc/stat", "cpu\xc4 1 2 3 4\ncpux 1 2 3 4\ncpu0x 1 2 3 4\ncpu12 1 2 3 4\n");
+    tree_assert_text("cpu", t.root, NULL, "cpu cpu=\"12\" user=1 nice=2 system=3 idle=4\n");
+    tree_remove(&t);
 }
 
 static void unknown_option(void **state)
@@ -99,8 +92,9 @@ static void unknown_option(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(all_of_it),         cmocka_unit_test(only_the_total),  cmocka_unit_test(no_file_is_no_data),
-        cmocka_unit_test(cut_at_every_byte), cmocka_unit_test(unknown_option),
+        cmocka_unit_test(all_of_it),         cmocka_unit_test(only_the_total), cmocka_unit_test(no_file_is_no_data),
+        cmocka_unit_test(cut_at_every_byte), cmocka_unit_test(other_shapes),   cmocka_unit_test(no_processor),
+        cmocka_unit_test(unknown_option),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

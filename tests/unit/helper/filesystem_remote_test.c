@@ -78,9 +78,9 @@ static void *serve(void *arg)
 static void server_stop(struct server *f, bool is_served)
 {
     assert_int_equal(umount2(f->tree.root, MNT_DETACH), 0);
-    assert_int_equal(close(f->fd), 0); /* lets whoever waits for an answer go */
     if (is_served)
         assert_int_equal(pthread_join(f->thread, NULL), 0);
+    assert_int_equal(close(f->fd), 0); /* lets whoever waits for an answer go */
     tree_remove(&f->tree);
 }
 

@@ -452,14 +452,16 @@ static int make_loop(struct agent *a)
 static int be_the_only_one(struct agent *a, struct diag *why)
 {
     struct only_other other;
-    int r =
-        only_take(a->base, a->config->gateways, a->config->is_guest, on_replaced, a, &a->only, &other, why);
+    /* Without a gateway it is the socket that there can be one of; without either, nothing. */
+    const char *of = a->config->gateways[0] ? a->config->gateways : a->config->socket;
+    if (of[0] == '\0')
+        return 0;
+    int r = only_take(a->base, of, a->config->is_guest, on_replaced, a, &a->only, &other, why);
     if (r != -EEXIST)
         return r;
     return diag_set(why, r, 0,
-                    "%s agent runs on this host%s%s already (process %d of user %u); this one leaves",
-                    other.is_guest ? "a guest" : "an", a->config->gateways[0] ? " for " : "",
-                    a->config->gateways, (int)other.pid, (unsigned)other.uid);
+                    "%s agent runs on this host for %s already (process %d of user %u); this one leaves",
+                    other.is_guest ? "a guest" : "an", of, (int)other.pid, (unsigned)other.uid);
 }
 
 /* What sensors start: all of it ends with us, and what a killed agent left ends now. */

@@ -4,7 +4,7 @@
  * help of the agent's own keys; the sensors' come from their option tables. A configuration is parsed and
  * checked as a whole before anything uses it, and is immutable then: reloading makes a new one and compares.
  *
- *     host = "node7"
+ *     hostname = "node7"
  *     gateway = {"tcp://127.0.0.1:14830"}
  *     budget { cpu = "1%"  memory = 16MiB }
  *     cpu { every = 1s }
@@ -41,7 +41,7 @@ enum {
 };
 
 /* Where a value came from. where NULL: it is the default; line 0: not a file ("environment
- * GRIDLINE_AGENT_HOST", "flag -s host"). */
+ * GRIDLINE_AGENT_HOSTNAME", "flag -s host"). */
 struct config_origin {
     const char *where;
     unsigned line;

@@ -10,7 +10,7 @@
 #define SENSOR(member) offsetof(struct sensor_config, member)
 
 static const struct config_key agent_keys[] = {
-    {.name = "host",
+    {.name = "hostname",
      .type = CONFIG_HOST,
      .offset = AGENT(host),
      .default_text = "",

@@ -26,7 +26,6 @@ struct running {
     struct instance *instance;
     struct streams *streams;
     struct event *readable; /* NULL = no descriptor is watched */
-    int fd;
     int64_t due_ns;
     unsigned slow; /* its period is that many times the configured one */
     bool is_active, is_failing;
@@ -116,10 +115,11 @@ static void set_due(struct running *r, int64_t now_ns)
     r->due_ns = (now_ns / p + 1) * p;
 }
 
-static void report(struct running *r, int result)
+/* By the last result that is known: a run that is under way has none yet. */
+static void report(struct running *r)
 {
     const struct instance_stats *s = instance_stats(r->instance);
-    bool is_failing = result < 0 && result != E_NODATA;
+    bool is_failing = s->last_error < 0 && s->last_error != E_NODATA;
     if (is_failing == r->is_failing)
         return;
     r->is_failing = is_failing;
@@ -134,28 +134,33 @@ static void report(struct running *r, int result)
 
 static void on_readable(evutil_socket_t fd, short what, void *arg);
 
-/* Follows the descriptor that the sensor wants watched: it may be another one after each sample. */
+static void unwatch(struct running *r)
+{
+    if (r->readable)
+        event_free(r->readable);
+    r->readable = NULL;
+}
+
+/* Follows the descriptor that the sensor wants watched. Anew after each sample: the sensor may have closed it and got
+ * another one of the same number, which the loop could not tell. Only sensors that have one pay for it. */
 static void watch(struct running *r)
 {
     int fd = r->is_active ? instance_wait_fd(r->instance) : -1;
-    if (fd == r->fd)
+    unwatch(r);
+    if (fd < 0)
         return;
-    if (r->readable)
-        event_free(r->readable);
-    r->readable = fd >= 0 ? event_new(r->manager->base, fd, EV_READ | EV_PERSIST, on_readable, r) : NULL;
-    if (r->readable && event_add(r->readable, NULL) < 0) {
-        event_free(r->readable);
-        r->readable = NULL;
-    }
-    r->fd = r->readable ? fd : -1;
+    r->readable = event_new(r->manager->base, fd, EV_READ | EV_PERSIST, on_readable, r);
+    if (r->readable && event_add(r->readable, NULL) < 0)
+        unwatch(r); /* no memory: its period samples it */
 }
 
 static void sample(struct running *r, bool is_due)
 {
+    unwatch(r);
     int result = instance_sample(r->instance, &r->out, is_due, period(r));
     const struct instance_stats *s = instance_stats(r->instance);
     if (result != -EAGAIN)
-        report(r, result);
+        report(r);
     if (r->predicted_ns == 0 && s->cpu_runs)
         r->predicted_ns = (double)s->cpu_ns / (double)s->cpu_runs;
     watch(r);
@@ -193,11 +198,12 @@ static void activate(struct running *r, bool is_active)
     if (is_active == r->is_active)
         return;
     r->is_active = is_active;
-    if (is_active)
-        r->due_ns = 0; /* now */
-    else
+    if (is_active) {
+        r->due_ns = 0; /* now; its descriptor is watched from then on */
+    } else {
+        unwatch(r);
         instance_close(r->instance);
-    watch(r);
+    }
     if (r->config->mode == MODE_ALWAYS)
         return;
     log_info("sensor %s %s", r->name, is_active ? "started" : "stopped");
@@ -295,8 +301,7 @@ static void destroy(struct running *r)
 {
     if (!r)
         return;
-    if (r->readable)
-        event_free(r->readable);
+    unwatch(r);
     instance_destroy(r->instance);
     streams_destroy(r->streams);
     mem_free(r->name);
@@ -310,7 +315,6 @@ static struct running *create(struct manager *m, const struct sensor_config *c)
     *r = (struct running){.out = {.row = on_row, .event = on_event, .mark = on_mark},
                           .manager = m,
                           .config = c,
-                          .fd = -1,
                           .slow = 1};
     r->name = make_name(c);
     int e = instance_create(c->ops, c->name, c->settings, c->n_settings, m->env, &r->instance, &why);

@@ -47,14 +47,14 @@ class Config(unittest.TestCase):
         self.assertRegex(err, r"^a\.conf: no problem, \d+ sensors?\n$")
 
     def test_check_says_everything(self):
-        self.write("a.conf", "/* a\n comment */\ncpu {\n  every = 1x\n  priority = 77\n}\nhost = \"a b\"\n")
+        self.write("a.conf", "/* a\n comment */\ncpu {\n  every = 1x\n  priority = 77\n}\nhostname = \"a b\"\n")
         self.write("agent.d/more.conf", "queue_max = 1\n")
         out, err = self.run_it("check", "a.conf", code=FAILED)
         self.assertEqual(out, "")
         self.assertEqual(sorted(err.splitlines()), [
             'a.conf:4: cpu.every: "1x" is not a duration; write 10s, 5m, 250ms',
             'a.conf:5: cpu.priority: "77" is out of range; it can be 0 to 9',
-            'a.conf:7: host: "a b" is not the name of a host; it has at most 255 bytes and no blanks',
+            'a.conf:7: hostname: "a b" is not the name of a host; it has at most 255 bytes and no blanks',
             'agent.d/more.conf:1: queue_max: "1" is out of range; it can be 64KiB to 1GiB',
         ])
 
@@ -78,15 +78,15 @@ class Config(unittest.TestCase):
     # ------------------------------------------------------------ show
 
     def test_later_values_win(self):
-        self.write("a.conf", "host = one\nqueue_max = 1MiB\ncpu { every = 1s refresh = 1m }\n")
-        self.write("agent.d/10.conf", "host = two\ncpu { every = 2s }\n")
-        self.write("agent.d/20.conf", "host = three\n")
+        self.write("a.conf", "hostname = one\nqueue_max = 1MiB\ncpu { every = 1s refresh = 1m }\n")
+        self.write("agent.d/10.conf", "hostname = two\ncpu { every = 2s }\n")
+        self.write("agent.d/20.conf", "hostname = three\n")
         out, _ = self.run_it("show", "a.conf", "--effective", "--format", "json", "-s", "budget.cpu=3%", "-s",
                              "gateway=a:1,b:2", env={"GRIDLINE_AGENT_QUEUE_MAX": "2MiB",
                                                      "GRIDLINE_AGENT_CPU_REFRESH": "90s",
                                                      "GRIDLINE_AGENT_BUDGET_CPU": "2%"})
         values = {v["key"]: (v["value"], v["origin"]) for v in json.loads(out)}
-        self.assertEqual(values["host"], ("three", "agent.d/20.conf:1"))
+        self.assertEqual(values["hostname"], ("three", "agent.d/20.conf:1"))
         self.assertEqual(values["queue_max"], ("2MiB", "environment GRIDLINE_AGENT_QUEUE_MAX"))
         self.assertEqual(values["budget.cpu"], ("3%", "flag -s budget.cpu"))
         self.assertEqual(values["gateway"], (["a:1", "b:2"], "flag -s gateway"))
@@ -95,7 +95,7 @@ class Config(unittest.TestCase):
         self.assertEqual(values["cpu.compare"], ("sent", "default"))
 
     def test_shown_is_a_file_that_means_the_same(self):
-        self.write("a.conf", "host = \"\\x6eode\"\nbudget { cpu = 2% }\ncpu { every = 5m change = {\"user 5\"} }\n"
+        self.write("a.conf", "hostname = \"\\x6eode\"\nbudget { cpu = 2% }\ncpu { every = 5m change = {\"user 5\"} }\n"
                              "output o { path = 'a \"b\" $c' }\n")
         first, _ = self.run_it("show", "a.conf", "--effective")
         self.assertRegex(first, r'path = "a \\"b\\" \\\$c"  # a\.conf:4')
@@ -105,7 +105,7 @@ class Config(unittest.TestCase):
         self.assertNotIn("#", shown)
 
     def test_environment_is_not_put_into_texts(self):
-        self.write("a.conf", 'host = "${HOME}"\n')
+        self.write("a.conf", 'hostname = "${HOME}"\n')
         self.assertIn("a.conf:1: ${...} is not replaced", self.run_it("show", "a.conf", code=FAILED)[1])
         self.write("a.conf", "output o { path = '${HOME}' }\n")
         self.assertIn(r'path = "\${HOME}"', self.run_it("show", "a.conf")[0])

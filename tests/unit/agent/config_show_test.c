@@ -121,7 +121,7 @@ static void add_agent(struct strbuf *out)
     if (below(2))
         strbuf_printf(out, "budget { cpu = %s }\n", ONE_OF("0.01%", "100%", "\"33.3%\""));
     if (below(2))
-        strbuf_printf(out, "defaults = %s host = \"%s\" config_every = 1h\n", ONE_OF("true", "0"),
+        strbuf_printf(out, "defaults = %s hostname = \"%s\" config_every = 1h\n", ONE_OF("true", "0"),
                       ONE_OF("", "h"));
     if (below(2))
         strbuf_add_str(out, "allow_programs = {\"/a b\", /c} config_url = 'http://x/' config_ca = /x.pem\n");

@@ -171,7 +171,7 @@ static void test_defaults(void **unused)
 static void test_own_keys(void **unused)
 {
     (void)unused;
-    loads("host = node7\n"
+    loads("hostname = node7\n"
           "gateway = {\"tcp://127.0.0.1:14830\", \"unix:/run/g.sock\", node1:99}\n"
           "state_dir = \"/s\" run_dir = /r socket = \"\" # none\n"
           "spool_max = 2GiB queue_max = 128KiB spool_samples = yes\n"
@@ -280,7 +280,7 @@ static void test_refusals_name_line_and_remedy(void **unused)
             "agent.conf:5: alpha.every: \"1x\" is not a duration; write 10s, 5m, 250ms");
     refuses("\nalpha { evry = 1s }", "agent.conf:2: alpha: no key \"evry\"; did you mean every?");
     refuses("alfa { }", "agent.conf:1: no key or sensor \"alfa\"; did you mean alpha?");
-    refuses("hots = x", "agent.conf:1: no key or sensor \"hots\"; did you mean host?");
+    refuses("hostnam = x", "agent.conf:1: no key or sensor \"hostnam\"; did you mean hostname?");
     refuses("budget { cpuu = 1% }", "agent.conf:1: budget: no key \"cpuu\"; did you mean cpu?");
     refuses("output a { pth = x }", "agent.conf:1: output: no key \"pth\"; did you mean path?");
     refuses("zzzzzzzz = 1",
@@ -337,7 +337,7 @@ static void test_refusals_name_line_and_remedy(void **unused)
 static void test_nothing_is_taken_silently(void **unused)
 {
     (void)unused;
-    refuses("host = a\nhost = b", "agent.conf:2: host: is there twice, first on line 1; leave one");
+    refuses("hostname = a\nhostname = b", "agent.conf:2: hostname: is there twice, first on line 1; leave one");
     refuses("alpha { ports = {1}\nports = {2} }",
             "agent.conf:2: ports: is there twice, first on line 1; leave one");
     refuses("alpha { every = 1s }\nalpha { every = 2s }",
@@ -351,15 +351,15 @@ static void test_nothing_is_taken_silently(void **unused)
     refuses("\"\" = 1", "agent.conf:1: malformed; write KEY = VALUE or SENSOR { ... }");
     refuses("alpha x { }", "agent.conf:1: { is missing behind alpha, which has no name of its own");
     refuses("run { }", "agent.conf:1: run needs a name of its own; write it before the {");
-    refuses("host node7", "agent.conf:1: = is missing behind host; write KEY = VALUE");
+    refuses("hostname node7", "agent.conf:1: = is missing behind hostname; write KEY = VALUE");
     refuses("alpha { every = {1s, 2s} }", "agent.conf:1: alpha: unexpected \"{\"; write KEY = VALUE, KEY = "
                                           "{VALUE, VALUE} for a list, SENSOR { ... } "
                                           "for a section");
     refuses("include(\"/etc/passwd\")",
             "agent.conf:1: unexpected (; a text with such characters is written in quotes");
-    refuses("host = \"\\xff\"", "agent.conf:1: host: this is not UTF-8");
+    refuses("hostname = \"\\xff\"", "agent.conf:1: hostname: this is not UTF-8");
     /* libconfuse's scanner keeps its state over a failed parse; ours does not let it come to that. */
-    loads("host = \"good\"");
+    loads("hostname = \"good\"");
     assert_string_equal(config->host, "good");
 }
 
@@ -367,8 +367,8 @@ static void test_every_section_tells_its_problem(void **unused)
 {
     struct strbuf text = {0};
     (void)unused;
-    refuses("alpha { every = 1x priority = 12 }\nbeta { hold = 1y }\nrun a { }\nhost = \"a b\"",
-            "agent.conf:4: host: \"a b\" is not the name of a host; it has at most 255 bytes and no blanks");
+    refuses("alpha { every = 1x priority = 12 }\nbeta { hold = 1y }\nrun a { }\nhostname = \"a b\"",
+            "agent.conf:4: hostname: \"a b\" is not the name of a host; it has at most 255 bytes and no blanks");
     assert_non_null(strstr(problems.p, "\nagent.conf:1: alpha.every: "));
     assert_non_null(strstr(problems.p, "\nagent.conf:1: alpha.priority: "));
     assert_non_null(strstr(problems.p, "\nagent.conf:2: beta.hold: "));
@@ -388,15 +388,15 @@ static void test_every_section_tells_its_problem(void **unused)
 static void test_dropins_environment_flags(void **unused)
 {
     (void)unused;
-    write_file("agent.d/20-b.conf", "host = third\nrun x { format = bp }\n");
-    write_file("agent.d/10-a.conf", "host = second alpha { every = 3s }\noutput o { path = \"/b\" }");
-    write_file("agent.d/.hidden.conf", "host = hidden");
-    write_file("agent.d/other.txt", "host = other");
+    write_file("agent.d/20-b.conf", "hostname = third\nrun x { format = bp }\n");
+    write_file("agent.d/10-a.conf", "hostname = second alpha { every = 3s }\noutput o { path = \"/b\" }");
+    write_file("agent.d/.hidden.conf", "hostname = hidden");
+    write_file("agent.d/other.txt", "hostname = other");
     setenv("GRIDLINE_AGENT_BUDGET_CPU", "2%", 1);
     setenv("GRIDLINE_AGENT_ALPHA_REFRESH", "30s", 1);
     setenv("GRIDLINE_AGENT_RUN_X_HOLD", "7s", 1);
     setenv("GRIDLINE_AGENT_QUEUE_MAX", "2MiB", 1);
-    loads_with("host = first\nalpha { every = 2s priority = 1 }\nrun x { command = {\"/bin/x\"} }\noutput o "
+    loads_with("hostname = first\nalpha { every = 2s priority = 1 }\nrun x { command = {\"/bin/x\"} }\noutput o "
                "{ path = "
                "\"/a\" encoding = bp }",
                (const char *[]){"queue_max=3MiB", "beta.every=7s", "gateway=a:1, b:2",
@@ -406,7 +406,7 @@ static void test_dropins_environment_flags(void **unused)
     unsetenv("GRIDLINE_AGENT_RUN_X_HOLD");
     unsetenv("GRIDLINE_AGENT_QUEUE_MAX");
     assert_string_equal(config->host, "third");
-    came_from(config->given, config->n_given, "host", "agent.d/20-b.conf", 1);
+    came_from(config->given, config->n_given, "hostname", "agent.d/20-b.conf", 1);
     came_from(config->given, config->n_given, "budget.cpu", "environment GRIDLINE_AGENT_BUDGET_CPU", 0);
     came_from(config->given, config->n_given, "queue_max", "flag -s queue_max", 0);
     assert_int_equal(config->queue_max, 4 << 20);
@@ -454,15 +454,15 @@ static void test_bad_flags_and_environment(void **unused)
     (void)unused;
     refuses_with("", (const char *[]){"alpha.evry=1s", NULL},
                  "flag -s alpha.evry: there is no such key; did you mean alpha.every?");
-    refuses_with("", (const char *[]){"host", NULL}, "flag -s host: = is missing; write -s KEY=VALUE");
+    refuses_with("", (const char *[]){"hostname", NULL}, "flag -s hostname: = is missing; write -s KEY=VALUE");
     refuses_with("", (const char *[]){"nothing.like.this=1", NULL},
                  "flag -s nothing.like.this: there is no such key; `gridline config explain` lists them");
     refuses_with("", (const char *[]){"alpha.x.every=1s", NULL},
                  "flag -s alpha.x.every: there is no such key; did you mean alpha.every?");
     refuses_with("", (const char *[]){"alpha.every=1x", NULL},
                  "flag -s alpha.every: alpha.every: \"1x\" is not a duration; write 10s, 5m, 250ms");
-    refuses_with("", (const char *[]){"host=\xff", NULL},
-                 "flag -s host: this is not UTF-8, or more than 4096 bytes");
+    refuses_with("", (const char *[]){"hostname=\xff", NULL},
+                 "flag -s hostname: this is not UTF-8, or more than 4096 bytes");
     setenv("GRIDLINE_AGENT_BUDGET_CUP", "1%", 1);
     refuses("", "environment GRIDLINE_AGENT_BUDGET_CUP: there is no such key; did you mean "
                 "GRIDLINE_AGENT_BUDGET_CPU?");
@@ -577,7 +577,7 @@ static void remote_says(const char *local, const char *document, const char *say
 static void test_document_replaces_the_sensors(void **unused)
 {
     (void)unused;
-    assert_int_equal(load_remote("host = h\noutput o { path = \"-\" }\nbeta { }\nalpha { every = 9s }\n",
+    assert_int_equal(load_remote("hostname = h\noutput o { path = \"-\" }\nbeta { }\nalpha { every = 9s }\n",
                                  "alpha { every = 2s }", false, (const char *[]){"alpha.hold=1s", NULL}),
                      0);
     assert_string_equal(config->host, "h");
@@ -606,7 +606,7 @@ static void test_document_has_sensors_only(void **unused)
     remote_says("", "output o { path = \"/etc/passwd\" }", "output is for this host's own files");
     remote_says("", "alpha { every = 1x }", "https://h/a.conf:1: alpha.every: ");
     remote_says("", "alpha { names = {\"${HOME}\"} }", "not replaced by the environment");
-    remote_says("host = \"a b\"", "", "agent.conf:1: host: ");
+    remote_says("hostname = \"a b\"", "", "agent.conf:1: hostname: ");
 }
 
 static void test_programs_of_a_document(void **unused)
@@ -682,7 +682,7 @@ static void test_same_sensor(void **unused)
 /* Each allocation of ours fails once. */
 static void test_out_of_memory(void **unused)
 {
-    static const char text[] = "host = h gateway = {a:1} output o { path = \"-\" }\n"
+    static const char text[] = "hostname = h gateway = {a:1} output o { path = \"-\" }\n"
                                "alpha { change = {\"user 1\"} ports = {1} } run a { command = {/a, b} }";
     uint64_t n = 1;
     int r = -ENOMEM;

@@ -9,6 +9,7 @@
 #include "unit/sensor/processes.h"
 #include "unit/sensor/sense.h"
 
+#include <limits.h>
 #include <signal.h>
 
 static char helper[64]; /* a link to it of our own, by whose name its processes are found */
@@ -252,7 +253,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(no_helper),
     };
     (void)snprintf(helper, sizeof helper, "/tmp/gridline-remote-test-%d", (int)getpid());
-    if (argc < 2 || symlink(argv[1], helper) < 0 || setenv("GRIDLINE_HELPER", helper, 1) < 0 || strays_adopt() < 0)
+    char program[PATH_MAX];
+    if (argc < 2 || !realpath(argv[1], program) || symlink(program, helper) < 0 || setenv("GRIDLINE_HELPER", helper, 1) < 0 || strays_adopt() < 0)
         return 1;
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     (void)unlink(helper);

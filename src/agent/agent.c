@@ -34,6 +34,7 @@ struct agent {
     struct event *link; /* the gateway's connection */
     int link_fd;
     short link_events;
+    uint32_t link_dials; /* another socket may have the same number */
     int64_t pump_at_ns; /* when the connection wants to be moved along */
 
     struct sensor_env env;
@@ -105,8 +106,10 @@ static void watch_link(struct agent *a)
     short wanted = 0, events = EV_PERSIST;
     int fd = upstream_wait_fd(a->sinks.upstream, &wanted);
     events = (short)(events | (wanted & POLLIN ? EV_READ : 0) | (wanted & POLLOUT ? EV_WRITE : 0));
-    if (fd == a->link_fd && events == a->link_events)
+    uint32_t dials = upstream_dials(a->sinks.upstream);
+    if (fd == a->link_fd && events == a->link_events && dials == a->link_dials)
         return;
+    a->link_dials = dials;
     if (a->link)
         event_free(a->link);
     a->link = fd >= 0 ? event_new(a->base, fd, events, on_link, a) : NULL;

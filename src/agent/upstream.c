@@ -324,6 +324,11 @@ int upstream_wait_fd(const struct upstream *u, short *events)
     return uplink_wait_fd(u->link, events);
 }
 
+uint32_t upstream_dials(const struct upstream *u)
+{
+    return uplink_dials(u->link);
+}
+
 bool upstream_is_up(const struct upstream *u)
 {
     return uplink_is_ready(u->link);

@@ -527,6 +527,11 @@ int uplink_wait_fd(const struct uplink *u, short *events)
     return u->fd;
 }
 
+uint32_t uplink_dials(const struct uplink *u)
+{
+    return u->dials;
+}
+
 bool uplink_is_ready(const struct uplink *u)
 {
     return u->state == LINK_READY;

@@ -111,6 +111,8 @@ int uplink_commit(struct uplink *u);
 int uplink_pump(struct uplink *u, int64_t now_mono_ns);
 /* A descriptor to poll and the events (POLLIN, POLLOUT) to poll for; -1 = none. */
 int uplink_wait_fd(const struct uplink *u, short *events);
+/* How many sockets were opened so far: a descriptor of the same number may be another one. */
+uint32_t uplink_dials(const struct uplink *u);
 
 bool uplink_is_ready(const struct uplink *u);
 /* The address in use, or tried next, as it was given. */

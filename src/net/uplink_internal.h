@@ -103,7 +103,8 @@ struct uplink {
     struct uplink_peer *peers; /* in the order in which they are tried */
     size_t n_peers, peer;      /* the one tried next, or in use */
     enum link_state state;
-    int fd; /* -1 when down */
+    int fd;         /* -1 when down */
+    uint32_t dials; /* sockets opened so far */
     int64_t retry_at_ns, up_at_ns, heard_at_ns, pinged_at_ns;
     int64_t backoff_ms;
     bool has_progress; /* something was acknowledged on this connection */

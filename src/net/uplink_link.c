@@ -107,6 +107,7 @@ static void dial(struct uplink *u, int64_t now_ns)
 {
     const struct sockaddr *sa = (const struct sockaddr *)&u->peers[u->peer].sa;
     u->fd = socket(sa->sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    u->dials++;
     if (u->fd < 0) {
         uplink_link_break(u, now_ns, 0);
         return;

@@ -31,7 +31,18 @@ static const struct field system_fields[] = {
     FIELD("forks", UINT, COUNTER, "", "processes and threads made since boot"),
     FIELD("running", UINT, GAUGE, "", "threads that can run"),
     FIELD("blocked", UINT, GAUGE, "", "processes that wait for a disk"),
+    FIELD("softirq_hi", UINT, COUNTER, "", "soft interrupts of high priority"),
+    FIELD("softirq_timer", UINT, COUNTER, "", "for timers"),
+    FIELD("softirq_net_out", UINT, COUNTER, "", "for packets sent"),
+    FIELD("softirq_net_in", UINT, COUNTER, "", "for packets received"),
+    FIELD("softirq_block", UINT, COUNTER, "", "for disks"),
+    FIELD("softirq_poll", UINT, COUNTER, "", "for disks that are polled"),
+    FIELD("softirq_tasklet", UINT, COUNTER, "", "for drivers' tasklets"),
+    FIELD("softirq_schedule", UINT, COUNTER, "", "for the scheduler"),
+    FIELD("softirq_hrtimer", UINT, COUNTER, "", "for timers of high resolution"),
+    FIELD("softirq_rcu", UINT, COUNTER, "", "for what waits until nobody reads it"),
 };
+enum { SYSTEM_TOTALS = 6, SYSTEM_SOFTIRQ = 1 };
 
 static const struct sensor_schema cpu_schemas[] = {
     [CPU_ALL] = SCHEMA("cpu", cpu_fields),
@@ -85,10 +96,15 @@ static void emit_cpu(struct cpu *c, struct sensor_out *out, struct value key, st
 /* The lines behind the processors, by name; each has its total first. */
 static void take_system(struct slice name, struct scan *line, struct value *row)
 {
-    static const char *const names[] = {"intr", "softirq", "ctxt", "processes", "procs_running", "procs_blocked"};
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        if (slice_eq_str(name, names[i]))
-            row[i] = scan_value(line);
+    static const char *const names[SYSTEM_TOTALS] = {"intr",          "softirq",      "ctxt", "processes",
+                                                     "procs_running", "procs_blocked"};
+    for (size_t i = 0; i < SYSTEM_TOTALS; i++) {
+        if (!slice_eq_str(name, names[i]))
+            continue;
+        row[i] = scan_value(line);
+        for (size_t k = SYSTEM_TOTALS; i == SYSTEM_SOFTIRQ && k < sizeof system_fields / sizeof *system_fields; k++)
+            row[k] = scan_value(line); /* behind the total: one of each kind, in the kernel's order */
+    }
 }
 
 static int cpu_sample(void *state, struct sensor_env *env, struct sensor_out *out)

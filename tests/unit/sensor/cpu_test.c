@@ -17,7 +17,7 @@ static void all_of_it(void **state)
                         "cpu cpu=\"1\" user=1335091 nice=20961 system=501410 idle=13358191 iowait=5500 irq=0 "
                         "softirq=3320 steal=0 guest=24151 guest_nice=7\n"
                         "cpu.system interrupts=1462898 softirqs=229245889 switches=115315 forks=86031 running=6 "
-                        "blocked=2\n");
+                        "blocked=2 softirq_hi=94 softirq_timer=60001584 softirq_net_out=13619\n");
     sense_close(&s);
 }
 

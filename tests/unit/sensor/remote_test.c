@@ -9,7 +9,6 @@
 #include "unit/sensor/processes.h"
 #include "unit/sensor/sense.h"
 
-#include <limits.h>
 #include <signal.h>
 
 static char helper[64]; /* a link to it of our own, by whose name its processes are found */
@@ -253,11 +252,12 @@ int main(int argc, char **argv)
         cmocka_unit_test(no_helper),
     };
     (void)snprintf(helper, sizeof helper, "/tmp/gridline-remote-test-%d", (int)getpid());
-    char program[PATH_MAX];
-    if (argc < 2 || !realpath(argv[1], program) || symlink(program, helper) < 0 || setenv("GRIDLINE_HELPER", helper, 1) < 0 || strays_adopt() < 0)
+    char *path = argc > 1 ? realpath(argv[1], NULL) : NULL;
+    if (!path || symlink(path, helper) < 0 || setenv("GRIDLINE_HELPER", helper, 1) < 0 || strays_adopt() < 0)
         return 1;
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     (void)unlink(helper);
+    free(path);
     strbuf_fini(&all);
     return failed;
 }

@@ -211,14 +211,17 @@ void gridline_sensor_close(gridline_sensor *s)
     mem_free(s);
 }
 
-/* Until the sensor has given something, or has no descriptor to wait for, or time is up. */
+/* Until the sensor's answer is in: what was under way has ended, or something was given; or it has no descriptor to wait
+ * for, or time is up. */
 static int wait_for_answer(struct gridline_sensor *s, int64_t until_ns)
 {
+    bool was_underway = instance_is_underway(s->instance);
     int r = 0;
-    while (r == 0 || r == E_NODATA) {
+    while (r == 0) {
         struct pollfd p = {.fd = instance_wait_fd(s->instance), .events = POLLIN};
         int64_t left = until_ns - clock_mono_ns();
-        if (p.fd < 0 || s->given > 0 || left <= 0)
+        bool is_answered = !instance_is_underway(s->instance) && (was_underway || s->given > 0);
+        if (p.fd < 0 || is_answered || left <= 0)
             return r;
         int n = poll(&p, 1, (int)(left / 1000000) + 1);
         if (n < 0 && errno != EINTR)
@@ -238,7 +241,7 @@ int gridline_sensor_sample(gridline_sensor *s, int timeout_ms, gridline_sensor_e
     env_next_round(&s->env);
     int64_t until = clock_mono_ns() + (int64_t)timeout_ms * 1000000;
     int r = instance_sample(s->instance, &s->out, true, NS_PER_S);
-    if ((r == 0 || r == E_NODATA) && s->given == 0)
+    if (r == 0)
         r = wait_for_answer(s, until);
     if (s->result != 0)
         return s->result;

@@ -510,13 +510,15 @@ static int exec_sample(void *state, struct sensor_env *env, struct sensor_out *o
         int r = out->is_due ? begin_run(e, out->why) : 0;
         return r < 0 ? r : SENSOR_UNDERWAY;
     }
+    uint64_t before = e->events;
     bool is_running = child_pump(e->child, clock_mono_ns());
     int r = take_output(e, out, !is_running);
     if (r < 0)
         return r;
     if (!is_running)
         return end_run(e, out);
-    return e->is_long && out->is_due ? 0 : SENSOR_UNDERWAY; /* one that lasts a period does well */
+    bool does_well = e->is_long && (out->is_due || e->events > before); /* it lasts a period, or says something */
+    return does_well ? 0 : SENSOR_UNDERWAY;
 }
 
 const struct sensor_ops sensor_exec = {

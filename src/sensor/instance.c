@@ -24,6 +24,7 @@ struct instance {
     struct sensor_setting *settings;
     size_t n_settings;
     int64_t backoff_ns, retry_at_ns;
+    bool is_underway;
     struct instance_stats stats;
 };
 
@@ -134,6 +135,11 @@ void instance_close(struct instance *i)
 const struct instance_stats *instance_stats(const struct instance *i)
 {
     return &i->stats;
+}
+
+bool instance_is_underway(const struct instance *i)
+{
+    return i->is_underway;
 }
 
 int64_t instance_retry_at(const struct instance *i)
@@ -269,11 +275,12 @@ int instance_sample(struct instance *i, struct sensor_out *out, bool is_due, int
     s->runs++;
     s->wall_ns += wall;
     s->wall_max_ns = wall > s->wall_max_ns ? wall : s->wall_max_ns;
+    i->is_underway = r == SENSOR_UNDERWAY;
     if (r < 0) {
         failed(i, r, &why, every_ns);
         return r;
     }
-    if (r == SENSOR_UNDERWAY) /* whether that goes well is not known yet: a back-off stays what it is */
+    if (i->is_underway) /* whether that goes well is not known yet: a back-off stays what it is */
         return 0;
     s->last_error = 0;
     s->last_why[0] = '\0';

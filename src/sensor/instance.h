@@ -51,6 +51,8 @@ void instance_close(struct instance *i);
  * and mark are the caller's; the rest is filled in here. */
 int instance_sample(struct instance *i, struct sensor_out *out, bool is_due, int64_t every_ns);
 int instance_wait_fd(struct instance *i); /* -1 = none */
+/* Did the last sample begin something whose result a later one gives (SENSOR_UNDERWAY)? */
+bool instance_is_underway(const struct instance *i);
 const struct instance_stats *instance_stats(const struct instance *i);
 /* When a sensor that backs off may be tried again (monotonic ns); 0: it is not backing off. */
 int64_t instance_retry_at(const struct instance *i);

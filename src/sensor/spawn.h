@@ -22,7 +22,7 @@ struct spawn {
 /* The program runs in a session of its own, with default signals, none blocked, and is killed (SIGKILL) when the
  * calling *thread* ends, however that happens. (The kernel forgets the latter for set-uid programs.) *pidfd is readable
  * when it has ended. -ENOENT, -EACCES, ... with *why when it can't be started: nothing is left then. Needs Linux 5.4.
- * Cost: the kernel's clone and exec, about 0.3 ms; the caller waits until the program is loaded. */
+ * Cost: the caller stands still until the kernel has loaded the program, a few hundred µs on an idle machine. */
 int spawn(const struct spawn *s, pid_t *pid, int *pidfd, struct diag *why);
 
 #endif

@@ -99,16 +99,28 @@ static uint64_t namespace_of_pids(void)
     return stat("/proc/self/ns/pid", &st) == 0 ? (uint64_t)st.st_ino : 0;
 }
 
-void strays_mark(struct run *run)
+/* NAMESPACE.PID.START of this process, looked up once; a forked one is another. */
+static const char *owner(void)
 {
-    static uint64_t number;
+    static char text[STRAYS_MARK_MAX - 40];
+    static pid_t of;
     struct strbuf buffer = {0};
     char state;
     uint64_t start = 0;
-    (void)read_stat(getpid(), &buffer, &state, &start); /* without /proc: 0, and strays are not found anyway */
+    if (of == getpid())
+        return text;
+    of = getpid();
+    (void)read_stat(of, &buffer, &state, &start); /* without /proc: 0, and strays are not found anyway */
     strbuf_fini(&buffer);
-    (void)snprintf(run->mark, sizeof run->mark, MARK "%llu.%d.%llu.%llu", (unsigned long long)namespace_of_pids(),
-                   (int)getpid(), (unsigned long long)start, (unsigned long long)++number);
+    (void)snprintf(text, sizeof text, "%llu.%d.%llu", (unsigned long long)namespace_of_pids(), (int)of,
+                   (unsigned long long)start);
+    return text;
+}
+
+void strays_mark(struct run *run)
+{
+    static uint64_t number;
+    (void)snprintf(run->mark, sizeof run->mark, MARK "%s.%llu", owner(), (unsigned long long)++number);
 }
 
 void strays_begin(struct run *run)
@@ -167,11 +179,13 @@ static bool kill_orphans(const struct run *run, size_t *found)
         struct slice word = slice_of(rest.p, blank ? (size_t)(blank - rest.p) : rest.n);
         int64_t pid;
         rest = slice_from(rest, word.n + 1);
-        if (num_parse_int(word, &pid) < 0 || is_leader((pid_t)pid) || reap((pid_t)pid))
+        if (num_parse_int(word, &pid) < 0 || is_leader((pid_t)pid))
             continue;
-        if (!is_orphan_of(run, (pid_t)pid, &buffer))
+        bool is_dead = reap((pid_t)pid); /* what it had started came to us when it died: maybe after the list was made */
+        if (!is_dead && !is_orphan_of(run, (pid_t)pid, &buffer))
             continue;
-        (void)kill((pid_t)pid, SIGKILL); /* of another user's: it is counted, and stays */
+        if (!is_dead)
+            (void)kill((pid_t)pid, SIGKILL); /* of another user's: it is counted, and stays */
         ++*found;
     }
     strbuf_fini(&list);
@@ -213,12 +227,18 @@ static bool is_of_run(const void *arg, pid_t pid, struct strbuf *buffer)
     return read_proc(pid, "environ", buffer) && slice_eq(find_mark(strbuf_slice(buffer)), mark_of(run));
 }
 
-size_t strays_kill(const struct run *run)
+/* A process that is just becoming another program shows no environment for a moment, and /proc is not read at one
+ * instant: only a second search that finds nothing is believed. */
+size_t strays_kill(struct run *run)
 {
     size_t found = 0;
     if (adopts && kill_orphans(run, &found))
         return found;
-    return search_all(is_of_run, run);
+    found = search_all(is_of_run, run);
+    if (found == 0 && run->was_searched)
+        return 0;
+    run->was_searched = found == 0;
+    return found ? found : 1;
 }
 
 void strays_reap(void)

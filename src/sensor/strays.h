@@ -8,6 +8,7 @@
  *     a child of ours, and /proc/PID/task/PID/children lists it, whatever session, group or environment it gave itself.
  *     Killing it makes its own children ours, and so on, until there are none. Cost: one small file a run.
  *   - Otherwise (sensors used in somebody else's program) all of /proc is searched for the run's session and for its mark.
+ *     One that has cleaned its environment as well as left its session is not found so.
  *
  * Each run has a mark, a variable of its environment, that its descendants inherit:
  *
@@ -33,6 +34,7 @@ struct run {
     struct run *next;
     pid_t leader; /* stays unreaped until strays_kill has nothing left to find: its number is the session's */
     char mark[STRAYS_MARK_MAX]; /* "GRIDLINE_CHILD=..." */
+    bool was_searched;          /* the last search found nothing; see strays_kill */
 };
 
 /* From now on orphans come to this process, and *every* child of it that is not a run's leader is taken for one: it is
@@ -46,9 +48,9 @@ void strays_mark(struct run *run);
 void strays_begin(struct run *run);
 void strays_end(struct run *run);
 
-/* Kills (SIGKILL) what is left of the run besides its leader, and reaps what of it is ours; how many processes there
- * still were: call again when they have had time to die. */
-size_t strays_kill(const struct run *run);
+/* Kills (SIGKILL) what is left of the run besides its leader, and reaps what of it is ours. 0: there was nothing. Else
+ * call again when they have had time to die; what they had started comes to light only then. */
+size_t strays_kill(struct run *run);
 /* Reaps orphans that have ended by themselves. A system call or two when there are none. */
 void strays_reap(void);
 /* Kills what earlier processes of ours, which are gone, have left; how many there were. Searches all of /proc. */

@@ -13,7 +13,8 @@
 
 #define LIMIT (60 * NS_PER_S) /* a test that waits longer for something has failed */
 
-/* How many processes that are no zombies have the mark in their arguments. */
+/* How many processes that are no zombies have the mark in their arguments. (One that is becoming another program has none
+ * for a moment: a number that must be there is waited for.) */
 static inline size_t processes_alive(const char *mark)
 {
     DIR *proc = opendir("/proc");

@@ -51,8 +51,8 @@ static char *without_user(const char *url)
     return p;
 }
 
-int remote_config_create(struct event_base *base, const struct agent_config *config, remote_document_fn fn, void *arg,
-                         struct remote_config **out, struct diag *why)
+int remote_config_create(struct event_base *base, const struct agent_config *config, remote_document_fn fn,
+                         void *arg, struct remote_config **out, struct diag *why)
 {
     const char *url = config->config_url;
     if (strncasecmp(url, "http://", 7) != 0 && strncasecmp(url, "https://", 8) != 0)
@@ -114,7 +114,8 @@ static void failed(struct remote_config *r, int error, const char *why)
         r->fn(r->arg, &d);
 }
 
-/* The ETag of a document that is not signed though it could be is not kept: its signature may come later, alone. */
+/* The ETag of a document that is not signed though it could be is not kept: its signature may come later,
+ * alone. */
 static void answered(struct remote_config *r, const struct wire_fetched *f)
 {
     r->retry_ns = 0;
@@ -123,7 +124,8 @@ static void answered(struct remote_config *r, const struct wire_fetched *f)
     if (f->status == E_NODATA)
         return;
     uint64_t hash = hash_bytes(f->document);
-    bool is_same = r->has_given && r->was_signed == f->is_signed && r->hash == hash && r->length == f->document.n;
+    bool is_same =
+        r->has_given && r->was_signed == f->is_signed && r->hash == hash && r->length == f->document.n;
     strbuf_reset(&r->etag);
     if (f->is_signed || !r->ca[0])
         strbuf_add_slice(&r->etag, f->etag);
@@ -169,7 +171,7 @@ static void on_readable(evutil_socket_t fd, short what, void *arg)
 static int send_question(struct remote_config *r)
 {
     struct strbuf frame = {0};
-    const struct wire_fetch f = {.timeout_ms = REMOTE_CONFIG_TIMEOUT / 1000000 / 2, /* document and signature */
+    const struct wire_fetch f = {.timeout_ms = REMOTE_CONFIG_TIMEOUT / 1000000 / 2, /* twice: .sig, too */
                                  .url = r->url,
                                  .etag = r->etag.n ? r->etag.p : "",
                                  .ca = r->ca};

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* remote_config.h - the configuration's document from config_url, asked for every config_every_ns.
  *
- * The agent itself speaks no HTTP: each question is a gridline-helper (helper/fetch.h) that gets the document, checks the
- * signature with config_ca, and ends. Nothing waits for it; it is killed when it takes longer than
- * REMOTE_CONFIG_TIMEOUT. While the document can't be had it is asked for sooner: after REMOTE_CONFIG_RETRY, then twice
- * that, and so on up to config_every_ns. A document is given to the callback when it, or whether it is signed, has changed
- * since the last one given; a failure when it is another than the last. */
+ * The agent itself speaks no HTTP: each question is a gridline-helper (helper/fetch.h) that gets the
+ * document, checks the signature with config_ca, and ends. Nothing waits for it; it is killed when it takes
+ * longer than REMOTE_CONFIG_TIMEOUT. While the document can't be had it is asked for sooner: after
+ * REMOTE_CONFIG_RETRY, then twice that, and so on up to config_every_ns. A document is given to the callback
+ * when it, or whether it is signed, has changed since the last one given; a failure when it is another than
+ * the last. */
 #ifndef GRIDLINE_AGENT_REMOTE_CONFIG_H
 #define GRIDLINE_AGENT_REMOTE_CONFIG_H
 
@@ -29,10 +30,10 @@ typedef void (*remote_document_fn)(void *arg, const struct remote_document *d);
 
 struct remote_config;
 
-/* Takes what it needs from config; base and arg are borrowed. The first question is due at once. fn is called from
- * remote_config_pump and from the loop. -EINVAL: config_url is not http:// or https://. */
-int remote_config_create(struct event_base *base, const struct agent_config *config, remote_document_fn fn, void *arg,
-                         struct remote_config **out, struct diag *why);
+/* Takes what it needs from config; base and arg are borrowed. The first question is due at once. fn is called
+ * from remote_config_pump and from the loop. -EINVAL: config_url is not http:// or https://. */
+int remote_config_create(struct event_base *base, const struct agent_config *config, remote_document_fn fn,
+                         void *arg, struct remote_config **out, struct diag *why);
 void remote_config_destroy(struct remote_config *r); /* NULL is fine */
 
 /* The next question is due now, and its answer is given whether it is a new one or not. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* gridline-helper: what the agent does not do itself, because it can block or needs large libraries. Started by the agent
- * (sensor/remote.h, agent/remote_config.h) with pipes; of no use by hand.
+/* gridline-helper: what the agent does not do itself, because it can block or needs large libraries. Started
+ * by the agent (sensor/remote.h, agent/remote_config.h) with pipes; of no use by hand.
  *
  *     gridline-helper SENSOR INSTANCE     one sensor; the words are for ps(1), the pipe says which
  *     gridline-helper fetch               one document by HTTP */

@@ -83,7 +83,8 @@ static CURLcode set_options(CURL *c, const struct wire_fetch *f, const char *url
 }
 
 /* One request. etag "" = whatever there is. a->status tells what the server said. */
-static int ask(const struct wire_fetch *f, const char *url, const char *etag, struct answer *a, struct diag *why)
+static int ask(const struct wire_fetch *f, const char *url, const char *etag, struct answer *a,
+               struct diag *why)
 {
     char header[ETAG_MAX + 32], message[CURL_ERROR_SIZE] = "";
     struct curl_slist *headers = NULL;
@@ -124,7 +125,8 @@ void fetch_signature_url(const char *url, struct strbuf *out)
 }
 
 /* 0 with *is_signed, or why that can't be told or is not so. */
-static int check_signature(const struct wire_fetch *f, struct slice document, bool *is_signed, struct diag *why)
+static int check_signature(const struct wire_fetch *f, struct slice document, bool *is_signed,
+                           struct diag *why)
 {
     struct answer a = {.max = FETCH_SIGNATURE_MAX};
     struct diag reason = {0};
@@ -133,7 +135,8 @@ static int check_signature(const struct wire_fetch *f, struct slice document, bo
     int r = strbuf_failed(&url) ? -ENOMEM : ask(f, url.p, "", &a, &reason);
     *is_signed = false;
     if (r < 0)
-        (void)diag_set(why, r, 0, "its signature: %s", reason.message[0] ? reason.message : err_text(r)); /* r is returned */
+        (void)diag_set(why, r, 0, "its signature: %s",
+                       reason.message[0] ? reason.message : err_text(r)); /* r is returned */
     else if (a.status == 200)
         r = verify_signature(document, strbuf_slice(&a.body), f->ca, why);
     else if (a.status != 404 && a.status != 410)
@@ -190,11 +193,12 @@ static int answer_request(const struct wire_fetch *f, int out)
     struct strbuf frame = {0};
     bool is_signed = false;
     int status = fetch(f, &a, &is_signed, &why);
-    const struct wire_fetched answer = {.status = status,
-                                        .is_signed = status == 0 && is_signed,
-                                        .etag = slice_str(status == 0 ? a.etag : ""),
-                                        .why = slice_str(why.message[0] || status == 0 ? why.message : err_text(status)),
-                                        .document = status == 0 ? strbuf_slice(&a.body) : (struct slice){"", 0}};
+    const struct wire_fetched answer = {
+        .status = status,
+        .is_signed = status == 0 && is_signed,
+        .etag = slice_str(status == 0 ? a.etag : ""),
+        .why = slice_str(why.message[0] || status == 0 ? why.message : err_text(status)),
+        .document = status == 0 ? strbuf_slice(&a.body) : (struct slice){"", 0}};
     int r = wire_put_fetched(&frame, &answer);
     if (r == 0)
         r = write_all(out, strbuf_slice(&frame));

@@ -27,8 +27,8 @@ struct server {
     struct registry *registry;
     struct batch_builder *builder; /* events since the last BATCH */
     struct block_writer *writer;
-    int failed;         /* writing to the agent did, or memory ran out: the end */
-    int refused;        /* an event of this sample was against the model: the sample fails */
+    int failed;  /* writing to the agent did, or memory ran out: the end */
+    int refused; /* an event of this sample was against the model: the sample fails */
     struct diag refusal;
 };
 
@@ -109,7 +109,8 @@ static void after_add(struct server *s, int r, const struct diag *why)
         send_events(s);
 }
 
-static void on_row(struct sensor_out *out, unsigned schema, int64_t time_ns, uint8_t level, const struct value *values)
+static void on_row(struct sensor_out *out, unsigned schema, int64_t time_ns, uint8_t level,
+                   const struct value *values)
 {
     struct server *s = (struct server *)out;
     struct diag why = {0};
@@ -118,8 +119,8 @@ static void on_row(struct sensor_out *out, unsigned schema, int64_t time_ns, uin
     after_add(s, batch_builder_add_known(s->builder, &head, s->schemas[schema], values, &why), &why);
 }
 
-static int on_event(struct sensor_out *out, const struct event_head *head, const struct named_value *values, size_t n,
-                    struct diag *why)
+static int on_event(struct sensor_out *out, const struct event_head *head, const struct named_value *values,
+                    size_t n, struct diag *why)
 {
     struct server *s = (struct server *)out;
     int r = batch_builder_add(s->builder, head, values, n, why);
@@ -252,7 +253,8 @@ static int loop(struct server *s, struct diag *why)
 
 int helper_serve(int in, int out, helper_find_fn find, struct diag *why)
 {
-    struct server s = {.out = {.row = on_row, .event = on_event, .mark = on_mark}, .in_fd = in, .out_fd = out, .find = find};
+    struct server s = {
+        .out = {.row = on_row, .event = on_event, .mark = on_mark}, .in_fd = in, .out_fd = out, .find = find};
     s.registry = registry_create();
     s.builder = s.registry ? batch_builder_create(s.registry, 0) : NULL;
     s.writer = block_writer_create();

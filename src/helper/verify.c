@@ -53,8 +53,9 @@ static int verify(CMS_ContentInfo *cms, X509_STORE *store, BIO *document, struct
     if (CMS_verify(cms, NULL, store, document, NULL, CMS_BINARY) != 1)
         return diag_set(why, -EKEYREJECTED, 0, "the signature is not good: %s", ssl_reason());
     if (!may_all_sign(cms))
-        return diag_set(why, -EKEYREJECTED, 0,
-                        "the signer's certificate is not for that: it lacks the extended key usage codeSigning");
+        return diag_set(
+            why, -EKEYREJECTED, 0,
+            "the signer's certificate is not for that: it lacks the extended key usage codeSigning");
     return 0;
 }
 

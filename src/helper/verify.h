@@ -5,9 +5,9 @@
  *
  *     openssl cms -sign -binary -outform DER -in DOCUMENT -signer CERT.pem -inkey KEY.pem -out DOCUMENT.sig
  *
- * Each of its signers must have a certificate that leads to a CA of the file, is valid now, and was issued for this: its
- * extended key usage has codeSigning, or it is a CA itself. Agents and gateways of a site have certificates of the same
- * CA; without that rule the key of any of them could sign what all others run. */
+ * Each of its signers must have a certificate that leads to a CA of the file, is valid now, and was issued
+ * for this: its extended key usage has codeSigning, or it is a CA itself. Agents and gateways of a site have
+ * certificates of the same CA; without that rule the key of any of them could sign what all others run. */
 #ifndef GRIDLINE_HELPER_VERIFY_H
 #define GRIDLINE_HELPER_VERIFY_H
 

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A child goes through these phases, in this order, and may leave some out:
  *
- *     RUNS ──limit or stop──► ASKED ──grace is over──► KILLED ──it has ended──► SWEPT ──nothing is left──► GONE
- *      └──────────────── it has ended ──────────────────────────────────────────┘
+ *     RUNS ──limit, stop──► ASKED ──grace is over──► KILLED ──has ended──► SWEPT ──nothing is left──► GONE
+ *      └──────────────────── has ended ───────────────────────────────────┘
  *
- * ASKED: SIGTERM has been sent to the group. KILLED: SIGKILL. SWEPT: the program has ended, its group is killed, and
- * strays are looked for every few ms (they need a moment to die) until there are none or CHILD_GIVE_UP is over. The
- * program is reaped last: as long as it is a zombie, the numbers of its process, group and session can't be others'.
+ * ASKED: SIGTERM has been sent to the group. KILLED: SIGKILL. SWEPT: the program has ended, its group is
+ * killed, and strays are looked for every few ms (they need a moment to die) until there are none or
+ * CHILD_GIVE_UP is over. The program is reaped last: as long as it is a zombie, the numbers of its process,
+ * group and session can't be others'.
  *
- * One epoll descriptor holds the pipes, the process descriptor and a timer for the next limit, so that the owner waits
- * for one thing. */
+ * One epoll descriptor holds the pipes, the process descriptor and a timer for the next limit, so that the
+ * owner waits for one thing. */
 #include "sensor/child.h"
 
 #include "base/clock.h"
@@ -47,18 +48,18 @@ struct child {
     enum phase phase;
     char *name; /* of the program, without its folder */
     int pidfd, epoll, timer;
-    int in, out, err;     /* our ends; -1 = closed */
-    bool out_is_watched;  /* it is not while the buffer is full */
+    int in, out, err;    /* our ends; -1 = closed */
+    bool out_is_watched; /* it is not while the buffer is full */
     bool in_is_watched;
-    bool is_clean;        /* SWEPT: no strays are left */
+    bool is_clean; /* SWEPT: no strays are left */
     bool is_reaped;
     struct child_options limits; /* argv and env are not kept */
     int64_t started_ns, second_ns;
-    int64_t next_ns;      /* when the phase ends by itself; INT64_MAX = never */
-    int64_t give_up_ns;   /* SWEPT */
-    int64_t timer_ns;     /* what the timer is set to */
+    int64_t next_ns;    /* when the phase ends by itself; INT64_MAX = never */
+    int64_t give_up_ns; /* SWEPT */
+    int64_t timer_ns;   /* what the timer is set to */
     uint64_t bytes, lines, bytes_s, lines_s;
-    size_t rest;          /* SWEPT: bytes of output that were in the pipe when it ended */
+    size_t rest; /* SWEPT: bytes of output that were in the pipe when it ended */
     struct strbuf output, input;
     struct said said;
     struct child_end end;
@@ -152,7 +153,17 @@ static int open_descriptors(struct child *c, struct spawn *s)
     return r;
 }
 
-/* The mark first, then what is asked for, then ours; a name that comes twice is the first one's for getenv. */
+/* Is it NAME=... for the name of one of these n? */
+static bool is_given(const char *variable, const char *const *all, size_t n)
+{
+    size_t length = strcspn(variable, "=") + 1;
+    for (size_t i = 0; i < n; i++)
+        if (strncmp(all[i], variable, length) == 0)
+            return true;
+    return false;
+}
+
+/* The mark, what is asked for, and of ours what has other names. */
 static const char **make_environment(const struct child *c, const char *const *more)
 {
     size_t n = 0, at = 0;
@@ -164,8 +175,10 @@ static const char **make_environment(const struct child *c, const char *const *m
     all[at++] = c->run.mark;
     for (const char *const *e = more; e && *e; e++)
         all[at++] = *e;
+    size_t given = at;
     for (char **e = environ; e && *e; e++)
-        all[at++] = *e;
+        if (!is_given(*e, all, given))
+            all[at++] = *e;
     return all;
 }
 
@@ -197,7 +210,11 @@ static void arm(struct child *c);
 /* Opens everything and starts the program. On failure nothing runs. */
 static int launch(struct child *c, const struct child_options *options, struct diag *why)
 {
-    struct spawn s = {.argv = options->argv, .in = -1, .out = -1, .err = -1, .nice = options->nice,
+    struct spawn s = {.argv = options->argv,
+                      .in = -1,
+                      .out = -1,
+                      .err = -1,
+                      .nice = options->nice,
                       .oom_score_adj = options->oom_score_adj};
     int r = open_descriptors(c, &s);
     if (r < 0)
@@ -279,7 +296,7 @@ static void arm(struct child *c)
     if (at == INT64_MAX)
         t = (struct itimerspec){.it_value = {0, 0}}; /* off */
     else if (at <= 0)
-        t.it_value.tv_nsec = 1;                      /* 0 would switch it off */
+        t.it_value.tv_nsec = 1;                                   /* 0 would switch it off */
     (void)timerfd_settime(c->timer, TFD_TIMER_ABSTIME, &t, NULL); /* can't fail with these */
     c->timer_ns = at;
 }
@@ -344,7 +361,8 @@ static bool is_within(struct child *c, const char *p, size_t n, int64_t now_ns)
     return false;
 }
 
-/* Reads at most max bytes to to: how many; 0 when there are none now; then, at the end or on an error, *fd is closed. */
+/* Reads at most max bytes to to: how many; 0 when there are none now; then, at the end or on an error, *fd is
+ * closed. */
 static size_t take(int *fd, char *to, size_t max)
 {
     ssize_t n;
@@ -641,10 +659,12 @@ static void say_limit(const struct child *c, struct strbuf *s)
         strbuf_printf(s, "killed: it printed more than %llu lines", (unsigned long long)l->max_lines);
         break;
     case CHILD_BYTES_S:
-        strbuf_printf(s, "killed: it printed more than %llu bytes in a second", (unsigned long long)l->max_bytes_s);
+        strbuf_printf(s, "killed: it printed more than %llu bytes in a second",
+                      (unsigned long long)l->max_bytes_s);
         break;
     case CHILD_LINES_S:
-        strbuf_printf(s, "killed: it printed more than %llu lines in a second", (unsigned long long)l->max_lines_s);
+        strbuf_printf(s, "killed: it printed more than %llu lines in a second",
+                      (unsigned long long)l->max_lines_s);
         break;
     case CHILD_STOPPED:
     case CHILD_BY_ITSELF:
@@ -673,7 +693,8 @@ int child_explain(const struct child *c, struct diag *why)
         strbuf_add_str(&s, "; processes of it can't be killed and go on");
     if (c->said.last[0])
         strbuf_printf(&s, "; it said: %s", c->said.last);
-    (void)diag_set(why, code, 0, "%s", strbuf_failed(&s) ? err_text(code) : s.p); /* the code is returned below */
+    (void)diag_set(why, code, 0, "%s",
+                   strbuf_failed(&s) ? err_text(code) : s.p); /* the code is returned below */
     strbuf_fini(&s);
     return code;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* child.h - a program that runs for us, supervised: bounded in time and in what it prints, never waited for, and nothing
- * of it is left when it has ended.
+/* child.h - a program that runs for us, supervised: bounded in time and in what it prints, never waited for,
+ * and nothing of it is left when it has ended.
  *
  *     child_start(&options, now, &c, &why);
  *     while (child_pump(c, now)) {                      (whenever child_wait_fd(c) is readable)
@@ -9,12 +9,13 @@
  *     if (child_end(c)->reason != CHILD_BY_ITSELF) child_explain(c, &why);
  *     child_destroy(c);
  *
- * child_wait_fd is the only descriptor to wait for: output, errors, the end of the process and all time limits make it
- * readable. No threads, no signal handlers, no SIGCHLD; no call here waits but child_settle, when asked to.
+ * child_wait_fd is the only descriptor to wait for: output, errors, the end of the process and all time
+ * limits make it readable. No threads, no signal handlers, no SIGCHLD; no call here waits but child_settle,
+ * when asked to.
  *
- * The run is over when the program ends: what it printed until then is kept, and whatever it left running is killed
- * (strays.h: its process group, and those that left it). When it is stopped it gets SIGTERM, and after the grace SIGKILL,
- * with its group. When we die, it is killed (spawn.h). */
+ * The run is over when the program ends: what it printed until then is kept, and whatever it left running is
+ * killed (strays.h: its process group, and those that left it). When it is stopped it gets SIGTERM, and after
+ * the grace SIGKILL, with its group. When we die, it is killed (spawn.h). */
 #ifndef GRIDLINE_SENSOR_CHILD_H
 #define GRIDLINE_SENSOR_CHILD_H
 
@@ -24,7 +25,7 @@
 #include <stdint.h>
 
 #define CHILD_GRACE   (INT64_C(2) * 1000 * 1000 * 1000) /* ns, where options say nothing */
-#define CHILD_GIVE_UP (INT64_C(5) * 1000 * 1000 * 1000) /* ns after SIGKILL: what lives then can't be killed */
+#define CHILD_GIVE_UP (INT64_C(5) * 1000 * 1000 * 1000) /* ns after SIGKILL: then it can't be killed */
 
 enum { CHILD_BUFFER = 64 << 10, CHILD_INPUT_MAX = 4 << 20 };
 
@@ -37,7 +38,7 @@ struct child_options {
     int64_t grace_ns; /* from SIGTERM to SIGKILL */
     uint64_t max_bytes, max_lines;
     uint64_t max_bytes_s, max_lines_s; /* in one second */
-    size_t buffer_max;                 /* output waiting for child_consume; when it is full the program has to wait */
+    size_t buffer_max; /* output waiting for child_consume; when it is full the program has to wait */
     int nice, oom_score_adj;
 };
 
@@ -66,7 +67,7 @@ int child_start(const struct child_options *options, int64_t now_ns, struct chil
 void child_destroy(struct child *c);
 
 int child_wait_fd(const struct child *c);
-/* Moves things along: 1; 0 when it has ended, its output is all in child_output, and nothing of it is left. */
+/* Moves things along: 1; 0 when it has ended, its output is in child_output, and nothing of it is left. */
 int child_pump(struct child *c, int64_t now_ns);
 void child_stop(struct child *c, int64_t now_ns);
 /* What it printed and nobody consumed; borrowed until the next call. */
@@ -80,13 +81,13 @@ int child_write(struct child *c, struct slice bytes);
 
 /* NULL until child_pump has returned 0. */
 const struct child_end *child_end(const struct child *c);
-/* Why it ended, in words: "check_disk: killed after 10s: no end". Returns a code that fits (-ETIMEDOUT, E_LIMIT,
- * -ECHILD). Not for those that ended by themselves with code 0. */
+/* Why it ended, in words: "check_disk: killed after 10s: no end". Returns a code that fits (-ETIMEDOUT,
+ * E_LIMIT, -ECHILD). Not for those that ended by themselves with code 0. */
 int child_explain(const struct child *c, struct diag *why);
 
-/* Goes on ending those that were destroyed while they ran: how many are not ended yet. Waits for them at most wait_ns;
- * what lives then is killed at once. Programs with sensors call child_settle(0) whenever they wake up (it costs nothing
- * when there are none) and child_settle(CHILD_GRACE) before they exit. */
+/* Goes on ending those that were destroyed while they ran: how many are not ended yet. Waits for them at most
+ * wait_ns; what lives then is killed at once. Programs with sensors call child_settle(0) whenever they wake
+ * up (it costs nothing when there are none) and child_settle(CHILD_GRACE) before they exit. */
 size_t child_settle(int64_t wait_ns);
 
 #endif

@@ -1,17 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Any program is a sensor: what it prints becomes events. Run once a period (`run = once`) and expected to end, or kept
- * running (`run = long`) and started again, with the instance's back-off, when it ends. It never makes the agent wait:
- * sample starts it, and is called again when it has printed something or a limit is reached (child.h).
+/* Any program is a sensor: what it prints becomes events. Run once a period (`run = once`) and expected to
+ * end, or kept running (`run = long`) and started again, with the instance's back-off, when it ends. It never
+ * makes the agent wait: sample starts it, and is called again when it has printed something or a limit is
+ * reached (child.h).
  *
  * Formats, by line unless said otherwise:
  *   ulm, bp, ndjson  an event. A line without a time gets the one at which it was read.
  *   value            a number: the event NAME with the field `value`.
- *   nagios           all of the output and the exit code: the events `check` and `check.perf` (nagios.h). Once only.
- *   auto             the first of these that the first line looks like.
+ *   nagios           all of the output and the exit code: the events `check` and `check.perf` (nagios.h)
+ *   auto             the first of these that the first line looks like
  *
- * Lines that can't be read are skipped and counted; the first of a run is told in the event `exec.skipped`, and not
- * again until a run was clean. A run fails, with the reason, when it is cut off by a limit, ends by a signal or with a
- * code that is not 0 (nagios: 0 to 3), or prints lines none of which can be read. What it printed before counts. */
+ * Lines that can't be read are skipped and counted; the first of a run is told in the event `exec.skipped`,
+ * and not again until a run was clean. A run fails, with the reason, when it is cut off by a limit, ends by a
+ * signal or with a code that is not 0 (nagios: 0 to 3), or prints lines none of which can be read. What it
+ * printed before counts. */
 #include "base/clock.h"
 #include "base/mem.h"
 #include "base/num.h"
@@ -90,7 +92,7 @@ struct exec {
     struct strbuf line; /* one with a time put in */
     /* Of the run: */
     uint64_t lines, events, bad;
-    bool is_skipping; /* in a line that did not fit the buffer */
+    bool is_skipping;  /* in a line that did not fit the buffer */
     struct diag first; /* why the first bad line is bad */
     /* Since open: */
     uint64_t skipped;
@@ -98,14 +100,14 @@ struct exec {
 };
 
 static const struct sensor_option exec_options[] = {
-    {SENSOR_LIST, "command", NULL, offsetof(struct exec, command), "the program and its arguments; no shell is used",
-     true, true},
+    {SENSOR_LIST, "command", NULL, offsetof(struct exec, command),
+     "the program and its arguments; no shell is used", true, true},
     {SENSOR_STRING, "format", "auto", offsetof(struct exec, format_name),
      "of its output: `ulm`, `bp`, `ndjson`, `nagios`, `value` (a number), or `auto`", false, false},
     {SENSOR_STRING, "run", "once", offsetof(struct exec, run_name),
      "`once` each period, or `long`: kept running, started again when it ends", false, false},
-    {SENSOR_DURATION, "timeout", "10s", offsetof(struct exec, timeout_ns), "a run that takes longer is killed; not for `long`",
-     false, false},
+    {SENSOR_DURATION, "timeout", "10s", offsetof(struct exec, timeout_ns),
+     "a run that takes longer is killed; not for `long`", false, false},
     {SENSOR_STRING, "name", NULL, offsetof(struct exec, event_name),
      "the event of a `value`; by default the sensor's name in the configuration", false, false},
     {SENSOR_SIZE, "max_bytes", "64KiB", offsetof(struct exec, max_bytes),
@@ -133,7 +135,8 @@ static int check_options(struct exec *e, struct diag *why)
     if (e->command.n == 0 || e->command.v[0][0] == '\0')
         return diag_set(why, -EINVAL, 0, "command names no program");
     if (find_format(e->format_name, &e->asked) < 0)
-        return diag_set(why, -EINVAL, 0, "format: \"%s\" is none; there are auto, ulm, bp, ndjson, nagios and value",
+        return diag_set(why, -EINVAL, 0,
+                        "format: \"%s\" is none; there are auto, ulm, bp, ndjson, nagios and value",
                         e->format_name);
     e->is_long = strcmp(e->run_name, "long") == 0;
     if (!e->is_long && strcmp(e->run_name, "once") != 0)
@@ -143,7 +146,8 @@ static int check_options(struct exec *e, struct diag *why)
     if (e->timeout_ns <= 0 || e->max_bytes == 0 || e->max_events <= 0)
         return diag_set(why, -EINVAL, 0, "timeout, max_bytes and max_events are more than 0");
     if (e->asked == FORMAT_VALUE && !text_is_name(slice_str(e->event_name)))
-        return diag_set(why, -EINVAL, 0, "\"%s\" can't be an event's name; set the option `name`", e->event_name);
+        return diag_set(why, -EINVAL, 0, "\"%s\" can't be an event's name; set the option `name`",
+                        e->event_name);
     return 0;
 }
 
@@ -196,8 +200,8 @@ static void bad_line(struct exec *e, const struct diag *why)
 
 static void tell_skipped(struct exec *e, struct sensor_out *out)
 {
-    const struct value row[] = {value_text(slice_str(e->name)), value_uint(e->skipped), value_uint(e->first.line),
-                                value_text(slice_str(e->first.message))};
+    const struct value row[] = {value_text(slice_str(e->name)), value_uint(e->skipped),
+                                value_uint(e->first.line), value_text(slice_str(e->first.message))};
     sensor_row(out, EXEC_SKIPPED, row);
     e->was_bad = true;
 }
@@ -220,7 +224,7 @@ static int stamp(struct exec *e, struct slice line, int64_t time_ns)
     return strbuf_failed(s) ? -ENOMEM : 0;
 }
 
-/* Into the builder. A line that can't be read may be one without a time: if it can be read with one, it was. */
+/* Into the builder. A line that can't be read may be one without a time: then it can be read with one. */
 static int decode(struct exec *e, struct slice line, int64_t time_ns, struct diag *why)
 {
     struct diag again = {0};
@@ -228,7 +232,8 @@ static int decode(struct exec *e, struct slice line, int64_t time_ns, struct dia
     int r = decoder_run(e->decoder, line, true, e->builder, &used, why);
     if (r >= 0 || r == -ENOMEM)
         return r;
-    if (stamp(e, line, time_ns) == 0 && decoder_run(e->decoder, strbuf_slice(&e->line), true, e->builder, &used, &again) == 0)
+    if (stamp(e, line, time_ns) == 0 &&
+        decoder_run(e->decoder, strbuf_slice(&e->line), true, e->builder, &used, &again) == 0)
         return 0;
     return r;
 }
@@ -250,7 +255,8 @@ static int take_value(struct exec *e, struct slice line, struct sensor_out *out,
     double f;
     if (num_parse_float(line, &f) < 0)
         return diag_set(why, E_PROTO, 0, "not a number");
-    const struct event_head head = {.time_ns = out->time_ns, .name = slice_str(e->event_name), .level = LEVEL_INFO};
+    const struct event_head head = {
+        .time_ns = out->time_ns, .name = slice_str(e->event_name), .level = LEVEL_INFO};
     const struct named_value value = {SLICE_LIT("value"), value_float(f)};
     return sensor_event(out, &head, &value, 1, why);
 }
@@ -291,7 +297,7 @@ static int use_decoder(struct exec *e)
     return decoder_create(encoding, &e->decoder);
 }
 
-/* FORMAT_AUTO: by the first line that is not blank. FORMAT_AUTO again: not to be told, or there is none yet. */
+/* By the first line that is not blank. FORMAT_AUTO: not to be told, or there is none yet. */
 static enum format detect(const struct exec *e, struct slice text, bool at_end)
 {
     double f;
@@ -345,8 +351,8 @@ static void take_lines(struct exec *e, struct sensor_out *out, bool at_end)
     skip_long_line(e);
 }
 
-/* Looks for a line that tells the format. A long run goes on to the next when the first does not; what is printed once
- * is a whole, and its first line decides. */
+/* Looks for a line that tells the format. A long run goes on to the next when the first does not; what is
+ * printed once is a whole, and its first line decides. */
 static void find_out(struct exec *e, bool at_end)
 {
     struct diag why = {0};
@@ -398,13 +404,14 @@ static int emit_perf(struct exec *e, struct nagios *n, struct sensor_out *out)
     int r;
     while ((r = nagios_next_perf(n, &scratch, &p)) != 0 && r != -ENOMEM) {
         if (r == E_PROTO || !text_is_utf8(p.label)) {
-            (void)diag_set(&why, E_PROTO, 0, "performance data is not label=value[unit];warn;crit;min;max"); /* counted */
+            (void)diag_set(&why, E_PROTO, 0,
+                           "performance data is not label=value[unit];warn;crit;min;max"); /* counted */
             bad_line(e, &why);
             continue;
         }
-        const struct value row[] = {value_text(slice_str(e->name)), value_text(p.label), p.value,
-                                    text_or_none(p.unit),           text_or_none(p.warn), text_or_none(p.crit),
-                                    p.min,                          p.max};
+        const struct value row[] = {
+            value_text(slice_str(e->name)), value_text(p.label),  p.value, text_or_none(p.unit),
+            text_or_none(p.warn),           text_or_none(p.crit), p.min,   p.max};
         sensor_row(out, EXEC_PERF, row);
     }
     strbuf_fini(&scratch);
@@ -423,12 +430,10 @@ static int emit_check(struct exec *e, struct sensor_out *out)
     if (!text_is_utf8(text))
         return diag_set(out->why, E_PROTO, 0, "what the plugin prints is no UTF-8 text");
     enum nagios_state s = (enum nagios_state)end->code;
-    const struct value row[] = {value_text(slice_str(e->name)),
-                                value_uint(s),
-                                value_text(nagios_state_name(s)),
-                                value_text(n.output),
-                                text_or_none(n.detail),
-                                value_float((double)end->ran_ns / (double)NS_PER_S)};
+    const struct value row[] = {
+        value_text(slice_str(e->name)),   value_uint(s),
+        value_text(nagios_state_name(s)), value_text(n.output),
+        text_or_none(n.detail),           value_float((double)end->ran_ns / (double)NS_PER_S)};
     sensor_row_at(out, EXEC_CHECK, out->time_ns, levels[s], row);
     e->lines++;
     e->events++;
@@ -463,7 +468,8 @@ static bool ended_well(const struct exec *e)
 {
     const struct child_end *end = child_end(e->child);
     int highest = e->format == FORMAT_NAGIOS ? NAGIOS_UNKNOWN : 0;
-    return !e->is_long && end->reason == CHILD_BY_ITSELF && end->code >= 0 && end->code <= highest && !end->has_left;
+    return !e->is_long && end->reason == CHILD_BY_ITSELF && end->code >= 0 && end->code <= highest &&
+           !end->has_left;
 }
 
 static int judge(struct exec *e, struct sensor_out *out)
@@ -474,12 +480,13 @@ static int judge(struct exec *e, struct sensor_out *out)
         return child_explain(e->child, out->why);
     if (e->bad > 0 && e->events == 0)
         return diag_set(out->why, E_PROTO, 0, "%s: none of %llu lines is %s; line %llu: %s", e->argv[0],
-                        (unsigned long long)e->bad, form, (unsigned long long)e->first.line, e->first.message);
+                        (unsigned long long)e->bad, form, (unsigned long long)e->first.line,
+                        e->first.message);
     if (!ended_well(e))
         return child_explain(e->child, out->why);
     if (e->format == FORMAT_AUTO && trim(child_output(e->child)).n)
-        return diag_set(out->why, E_PROTO, 0, "%s: its output looks like none of the formats; set the option `format`",
-                        e->argv[0]);
+        return diag_set(out->why, E_PROTO, 0,
+                        "%s: its output looks like none of the formats; set the option `format`", e->argv[0]);
     if (e->format == FORMAT_NAGIOS) {
         int r = emit_check(e, out);
         if (r < 0)
@@ -517,7 +524,8 @@ static int exec_sample(void *state, struct sensor_env *env, struct sensor_out *o
         return r;
     if (!is_running)
         return end_run(e, out);
-    bool does_well = e->is_long && (out->is_due || e->events > before); /* it lasts a period, or says something */
+    /* A long run does well when it lasts a period, or says something. */
+    bool does_well = e->is_long && (out->is_due || e->events > before);
     return does_well ? 0 : SENSOR_UNDERWAY;
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* relay.h - events that somebody else made (a program's output, a helper's block) go out as a sensor's own. */
+/* relay.h - events that somebody else made (a program, a helper) go out as a sensor's own. */
 #ifndef GRIDLINE_SENSOR_RELAY_H
 #define GRIDLINE_SENSOR_RELAY_H
 

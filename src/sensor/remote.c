@@ -68,7 +68,8 @@ static int start_helper(struct remote *r, struct diag *why)
     struct strbuf path = {0};
     int e = remote_helper_path(&path);
     if (e == 0) {
-        const char *argv[] = {path.p, r->setup.ops->name, r->setup.name, NULL}; /* the words are for people's ps */
+        /* The words are for people's ps(1). */
+        const char *argv[] = {path.p, r->setup.ops->name, r->setup.name, NULL};
         const struct child_options o = {
             .argv = argv, .has_input = true, .buffer_max = FRAME_HEAD + FRAME_PAYLOAD_MAX};
         e = child_start(&o, clock_mono_ns(), &r->child, why);

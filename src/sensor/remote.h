@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* remote.h - a helper sensor (.is_helper) as the agent runs it: a gridline-helper of its own that has the sensor, fed
- * through pipes (wire.h), never waited for.
+/* remote.h - a helper sensor (.is_helper) as the agent runs it: a gridline-helper of its own that has the
+ * sensor, fed through pipes (wire.h), never waited for.
  *
- * To whoever runs it, sensor_remote is a sensor like any other: instance.c uses it in place of the helper sensor's own
- * table, and fills in struct remote_setup where other sensors have their options. What the helper sends goes out when it is
- * whole: events and the position that belongs to them (sensor_mark) in one call of sample, so that both are kept or
- * neither. A helper that does not answer for REMOTE_PERIODS periods, and at least REMOTE_DEADLINE, fails, is killed, and
- * is started again after the instance's back-off; so does one that ends or says what can't be. */
+ * To whoever runs it, sensor_remote is a sensor like any other: instance.c uses it in place of the helper
+ * sensor's own table, and fills in struct remote_setup where other sensors have their options. What the
+ * helper sends goes out when it is whole: events and the position that belongs to them (sensor_mark) in one
+ * call of sample, so that both are kept or neither. A helper that does not answer for REMOTE_PERIODS periods,
+ * and at least REMOTE_DEADLINE, fails, is killed, and is started again after the instance's back-off; so does
+ * one that ends or says what can't be. */
 #ifndef GRIDLINE_SENSOR_REMOTE_H
 #define GRIDLINE_SENSOR_REMOTE_H
 
@@ -30,7 +31,7 @@ struct remote_setup {
 
 extern const struct sensor_ops sensor_remote;
 
-/* The path of gridline-helper: $GRIDLINE_HELPER, or beside this program, or where it is installed. -ENOMEM. */
+/* The path of gridline-helper: $GRIDLINE_HELPER, or beside this program, or as installed. -ENOMEM. */
 int remote_helper_path(struct strbuf *out);
 
 #endif

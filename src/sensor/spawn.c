@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The new process shares our memory until it has become the program (CLONE_VM, CLONE_VFORK), as with posix_spawn: a
- * fork would copy the page tables, which costs more than all the rest. Until then this thread stands still; all signals
- * are blocked, so that no handler of ours runs in the child and changes our memory. The child has a stack of its own,
- * calls nothing but system calls, and leaves its errno in struct launch if one fails. */
+/* The new process shares our memory until it has become the program (CLONE_VM, CLONE_VFORK), as with
+ * posix_spawn: a fork would copy the page tables, which costs more than all the rest. Until then this thread
+ * stands still; all signals are blocked, so that no handler of ours runs in the child and changes our memory.
+ * The child has a stack of its own, calls nothing but system calls, and leaves its errno in struct launch if
+ * one fails. */
 #include "sensor/spawn.h"
 
 #include "base/strbuf.h"
@@ -36,7 +37,7 @@ IN_CHILD static void default_signals(void)
 {
     struct sigaction plain = {.sa_handler = SIG_DFL};
     for (int i = 1; i < NSIG; i++)
-        (void)sigaction(i, &plain, NULL); /* some can't be changed, and need not */
+        (void)sigaction(i, &plain, NULL);                 /* some can't be changed, and need not */
     (void)sigprocmask(SIG_SETMASK, &plain.sa_mask, NULL); /* an empty set is valid: can't fail */
 }
 
@@ -63,7 +64,8 @@ IN_CHILD static int child_main(void *arg)
         (void)setpriority(PRIO_PROCESS, 0, getpriority(PRIO_PROCESS, 0) + s->nice); /* a wish, as above */
     set_oom_score(l);
     default_signals();
-    (void)execve(l->path, (char *const *)(uintptr_t)s->argv, (char *const *)(uintptr_t)s->env); /* returns on failure */
+    (void)execve(l->path, (char *const *)(uintptr_t)s->argv,
+                 (char *const *)(uintptr_t)s->env); /* returns on failure */
 failed:
     l->error = errno ? errno : ECHILD;
     _exit(FAILED);
@@ -75,13 +77,14 @@ static int run(struct launch *l, pid_t *pid, int *pidfd)
     sigset_t all, before;
     siginfo_t info;
     int fd = -1;
-    (void)sigfillset(&all);                             /* can't fail */
+    (void)sigfillset(&all);                          /* can't fail */
     (void)pthread_sigmask(SIG_BLOCK, &all, &before); /* can't fail with these arguments */
     pid_t p = clone(child_main, stack + sizeof stack, CLONE_VM | CLONE_VFORK | CLONE_PIDFD | SIGCHLD, l, &fd);
     int error = p < 0 ? errno : l->error;
     (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (p > 0 && error) {
-        while (waitid(P_PID, (id_t)p, &info, WEXITED) < 0 && errno == EINTR) /* it is on its last instruction */
+        /* It is on its last instruction. */
+        while (waitid(P_PID, (id_t)p, &info, WEXITED) < 0 && errno == EINTR)
             ;
         (void)close(fd);
     }

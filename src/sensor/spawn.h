@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* spawn.h - starts a program cheaply and cleanly: no shell, no copy of our memory, nothing of ours inherited but its
- * three descriptors and the environment it is given.
+/* spawn.h - starts a program cheaply and cleanly: no shell, no copy of our memory, nothing of ours inherited
+ * but its three descriptors and the environment it is given.
  *
- * posix_spawn can't ask for the parent-death signal, a session of its own without a race, or a descriptor for the
- * process, so this does what posix_spawn does, with those. */
+ * posix_spawn can't ask for the parent-death signal, a session of its own without a race, or a descriptor for
+ * the process, so this does what posix_spawn does, with those. */
 #ifndef GRIDLINE_SENSOR_SPAWN_H
 #define GRIDLINE_SENSOR_SPAWN_H
 
@@ -19,10 +19,11 @@ struct spawn {
     int oom_score_adj;       /* 0 = as ours */
 };
 
-/* The program runs in a session of its own, with default signals, none blocked, and is killed (SIGKILL) when the
- * calling *thread* ends, however that happens. (The kernel forgets the latter for set-uid programs.) *pidfd is readable
- * when it has ended. -ENOENT, -EACCES, ... with *why when it can't be started: nothing is left then. Needs Linux 5.4.
- * Cost: the caller stands still until the kernel has loaded the program, a few hundred µs on an idle machine. */
+/* The program runs in a session of its own, with default signals, none blocked, and is killed (SIGKILL) when
+ * the calling *thread* ends, however that happens. (The kernel forgets the latter for set-uid programs.)
+ * *pidfd is readable when it has ended. -ENOENT, -EACCES, ... with *why when it can't be started: nothing is
+ * left then. Needs Linux 5.4. Cost: the caller stands still until the kernel has loaded the program, a few
+ * hundred µs on an idle machine. */
 int spawn(const struct spawn *s, pid_t *pid, int *pidfd, struct diag *why);
 
 #endif

@@ -17,7 +17,7 @@
 #define MARK "GRIDLINE_CHILD="
 
 enum {
-    FILE_MAX = 128 << 10, /* of an environment or a list of children that is looked at: what the kernel takes by default */
+    FILE_MAX = 128 << 10, /* bytes of an environment or a list of children that are looked at */
     REAP_MAX = 64         /* orphans in one call */
 };
 
@@ -32,7 +32,8 @@ int strays_adopt(void)
     return 0;
 }
 
-/* A file of /proc, at most FILE_MAX bytes of it; false when it can't be read (the process has gone, or is not ours). */
+/* A file of /proc, at most FILE_MAX bytes of it; false when it can't be read (the process has gone, or is not
+ * ours). */
 static bool read_proc(pid_t pid, const char *name, struct strbuf *out)
 {
     char path[64];
@@ -160,7 +161,8 @@ static bool is_orphan_of(const struct run *run, pid_t pid, struct strbuf *buffer
     for (const struct run *r = runs; r; r = r->next)
         if (r->leader == session)
             return r == run;
-    struct slice mark = read_proc(pid, "environ", buffer) ? find_mark(strbuf_slice(buffer)) : (struct slice){"", 0};
+    struct slice mark =
+        read_proc(pid, "environ", buffer) ? find_mark(strbuf_slice(buffer)) : (struct slice){"", 0};
     for (const struct run *r = runs; r && mark.n; r = r->next)
         if (slice_eq(mark, mark_of(r)))
             return r == run;
@@ -172,7 +174,8 @@ static bool kill_orphans(const struct run *run, size_t *found)
 {
     struct strbuf list = {0}, buffer = {0};
     char name[32];
-    (void)snprintf(name, sizeof name, "task/%d/children", (int)getpid()); /* orphans come to the first thread */
+    /* Orphans come to the first thread. */
+    (void)snprintf(name, sizeof name, "task/%d/children", (int)getpid());
     bool is_listed = read_proc(getpid(), name, &list);
     for (struct slice rest = strbuf_slice(&list); rest.n;) {
         const char *blank = memchr(rest.p, ' ', rest.n);
@@ -181,7 +184,8 @@ static bool kill_orphans(const struct run *run, size_t *found)
         rest = slice_from(rest, word.n + 1);
         if (num_parse_int(word, &pid) < 0 || is_leader((pid_t)pid))
             continue;
-        bool is_dead = reap((pid_t)pid); /* what it had started came to us when it died: maybe after the list was made */
+        /* What a dead one had started came to us when it died, which may be after the list was made. */
+        bool is_dead = reap((pid_t)pid);
         if (!is_dead && !is_orphan_of(run, (pid_t)pid, &buffer))
             continue;
         if (!is_dead)
@@ -204,7 +208,8 @@ static size_t search_all(stray_test test, const void *arg)
     int64_t pid;
     size_t found = 0;
     while (proc && (e = readdir(proc))) {
-        if (num_parse_int(slice_str(e->d_name), &pid) < 0 || pid == getpid() || !test(arg, (pid_t)pid, &buffer))
+        if (num_parse_int(slice_str(e->d_name), &pid) < 0 || pid == getpid() ||
+            !test(arg, (pid_t)pid, &buffer))
             continue;
         (void)kill((pid_t)pid, SIGKILL); /* gone, or another user's: it is counted, and seen again */
         found++;
@@ -227,8 +232,8 @@ static bool is_of_run(const void *arg, pid_t pid, struct strbuf *buffer)
     return read_proc(pid, "environ", buffer) && slice_eq(find_mark(strbuf_slice(buffer)), mark_of(run));
 }
 
-/* A process that is just becoming another program shows no environment for a moment, and /proc is not read at one
- * instant: only a second search that finds nothing is believed. */
+/* A process that is just becoming another program shows no environment for a moment, and /proc is not read at
+ * one instant: only a second search that finds nothing is believed. */
 size_t strays_kill(struct run *run)
 {
     size_t found = 0;

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* wire.h - what the agent and gridline-helper say to each other, over the helper's standard input and output.
  *
- * Frames with the head of net/frame.h (16 bytes, checksummed; worker 0), of types of their own. Both ends are of one
- * version and one host: nothing here is for the network. Integers are little-endian, status is a code of base/err.h as a
- * signed 32-bit number, text is a varint length and its bytes, "rest" goes to the end of the payload.
+ * Frames with the head of net/frame.h (16 bytes, checksummed; worker 0), of types of their own. Both ends are
+ * of one version and one host: nothing here is for the network. Integers are little-endian, status is a code
+ * of base/err.h as a signed 32-bit number, text is a varint length and its bytes, "rest" goes to the end of
+ * the payload.
  *
  *     type        from     payload
  *     1 OPEN      agent    u8 version (1), text sensor, text instance, text root, text position,
@@ -12,13 +13,13 @@
  *     3 FETCH     agent    u32 timeout in ms, text url, text etag, text CA file; "" = none
  *     4 BATCH     helper   a block (docs/protocol.md): events; those of the sensor's schemas are rows
  *     5 MARK      helper   rest: the position to which everything since the last MARK or DONE belongs
- *     6 DONE      helper   status, u8 is_answer, text why: a call of sample is over; is_answer: it was the SAMPLE's
+ *     6 DONE      helper   status, u8 is_answer, text why: a call of sample is over; was it the SAMPLE's?
  *     7 FETCHED   helper   status, u8 is_signed, text etag, text why, rest: document
  *
- * The agent sends OPEN, then SAMPLE, and again SAMPLE when it has the answer and a period is over; at the end it closes
- * the pipe. The helper answers each SAMPLE with BATCH and MARK, as many as there are, and DONE. It also sends them unasked,
- * with is_answer 0, when its sensor's descriptor became readable. That the sensor can't be opened is the status of the
- * first DONE.
+ * The agent sends OPEN, then SAMPLE, and again SAMPLE when it has the answer and a period is over; at the end
+ * it closes the pipe. The helper answers each SAMPLE with BATCH and MARK, as many as there are, and DONE. It
+ * also sends them unasked, with is_answer 0, when its sensor's descriptor became readable. That the sensor
+ * can't be opened is the status of the first DONE.
  *
  * `gridline-helper fetch` reads one FETCH and answers with one FETCHED (helper/fetch.h). */
 #ifndef GRIDLINE_SENSOR_WIRE_H
@@ -69,7 +70,8 @@ int wire_put_open(struct strbuf *out, const struct wire_open *o);
 int wire_put_done(struct strbuf *out, const struct wire_done *d);
 int wire_put_fetch(struct strbuf *out, const struct wire_fetch *f);
 int wire_put_fetched(struct strbuf *out, const struct wire_fetched *f);
-/* 0, E_PROTO, E_LIMIT, E_VERSION, -ENOMEM. Texts of OPEN and FETCH are copied to the arena, slices are the payload's. */
+/* 0, E_PROTO, E_LIMIT, E_VERSION, -ENOMEM. Texts of OPEN and FETCH are copied to the arena, slices are the
+ * payload's. */
 int wire_get_open(struct slice payload, struct arena *arena, struct wire_open *out);
 int wire_get_done(struct slice payload, struct wire_done *out);
 int wire_get_fetch(struct slice payload, struct arena *arena, struct wire_fetch *out);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The agent's side of config_url, alone: prints a line for each document and failure that it gives.
  *
- *     fetch_probe URL CA-FILE EVERY-MS        CA-FILE "" = none; runs until standard input ends; a line there asks now
+ *     fetch_probe URL CA-FILE EVERY-MS        CA-FILE "" = none; runs until standard input ends; a line there
+ * asks now
  *
  *     document signed=1 12 bytes: the text, its first line
  *     failed CODE: why */
@@ -59,7 +60,8 @@ int main(int argc, char **argv)
     struct diag why = {0};
     if (argc != 4)
         return 2;
-    struct agent_config config = {.config_url = argv[1], .config_ca = argv[2][0] ? argv[2] : NULL,
+    struct agent_config config = {.config_url = argv[1],
+                                  .config_ca = argv[2][0] ? argv[2] : NULL,
                                   .config_every_ns = strtol(argv[3], NULL, 10) * 1000000};
     (void)strays_adopt(); /* as the agent */
     p.base = event_base_new();

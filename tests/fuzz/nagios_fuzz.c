@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a check printed. Whatever it is: results lie within the text, each item costs at least a byte of it, numbers are
- * finite, and an item that was read can be written in the documented form and is read again as the same. */
+/* What a check printed. Whatever it is: results lie within the text, each item costs at least a byte of it,
+ * numbers are finite, and an item that was read can be written in the documented form and is read again as
+ * the same. */
 #include "sensor/nagios.h"
 
 #include "base/num.h"
@@ -53,7 +54,8 @@ static void write_item(struct strbuf *out, const struct nagios_perf *p)
     add_number(out, p->max);
 }
 
-/* Where the label spans lines it can't be written on one, and a unit that begins like an exponent would join the number. */
+/* Where the label spans lines it can't be written on one, and a unit that begins like an exponent would join
+ * the number. */
 static bool is_writable(const struct nagios_perf *p)
 {
     bool is_joined = p->unit.n && (p->unit.p[0] == 'e' || p->unit.p[0] == 'E' || p->unit.p[0] == '.' ||

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The frames between agent and helper: the first byte is the type, the rest its payload. What a payload decodes to must
- * encode again and decode to the same. */
+/* The frames between agent and helper: the first byte is the type, the rest its payload. What a payload
+ * decodes to must encode again and decode to the same. */
 #include "sensor/wire.h"
 
 static struct strbuf out; /* reused: the cost would be in malloc */
@@ -33,7 +33,8 @@ static void fuzz_open(struct slice payload)
     if (wire_get_open(payload, &arena, &a) == 0) {
         check(wire_put_open(&out, &a) == 0);
         check(wire_get_open(again(WIRE_OPEN), &arena, &b) == 0);
-        check(strcmp(a.sensor, b.sensor) == 0 && strcmp(a.instance, b.instance) == 0 && strcmp(a.root, b.root) == 0);
+        check(strcmp(a.sensor, b.sensor) == 0 && strcmp(a.instance, b.instance) == 0 &&
+              strcmp(a.root, b.root) == 0);
         check(slice_eq(a.position, b.position) && a.n == b.n && a.n <= WIRE_SETTINGS_MAX);
         for (size_t i = 0; i < a.n; i++)
             same_setting(&a.settings[i], &b.settings[i]);
@@ -76,8 +77,10 @@ static void fuzz_fetched(struct slice payload)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    static void (*const by_type[])(struct slice) = {
-        [WIRE_OPEN] = fuzz_open, [WIRE_FETCH] = fuzz_fetch, [WIRE_DONE] = fuzz_done, [WIRE_FETCHED] = fuzz_fetched};
+    static void (*const by_type[])(struct slice) = {[WIRE_OPEN] = fuzz_open,
+                                                    [WIRE_FETCH] = fuzz_fetch,
+                                                    [WIRE_DONE] = fuzz_done,
+                                                    [WIRE_FETCHED] = fuzz_fetched};
     if (size == 0 || data[0] >= sizeof by_type / sizeof *by_type || !by_type[data[0]])
         return 0;
     strbuf_reset(&out);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Real programs, most of them one line of sh. Every one carries a mark in its arguments that no other process has, so
- * that /proc can be asked what is left of it. Waits for conditions, at most LIMIT. */
+/* Real programs, most of them one line of sh. Every one carries a mark in its arguments that no other process
+ * has, so that /proc can be asked what is left of it. Waits for conditions, at most LIMIT. */
 #include "unit/test.h"
 
 #include "base/strbuf.h"
@@ -79,13 +79,15 @@ static void a_clean_start(void **state)
     assert_true(leak >= 0 && sigemptyset(&set) == 0 && sigaddset(&set, SIGUSR1) == 0);
     assert_int_equal(sigprocmask(SIG_BLOCK, &set, &before), 0);
     assert_ptr_not_equal(signal(SIGPIPE, SIG_IGN), SIG_ERR);
-    struct child *c = begin((struct child_options){0},
-                            "ls /proc/self/fd | wc -l; grep -E 'SigBlk|SigIgn' /proc/self/status; "
-                            "cut -d' ' -f5,6 /proc/$$/stat | grep -q \"^$$ $$\\$\" && echo own session; echo $PPID");
+    struct child *c =
+        begin((struct child_options){0},
+              "ls /proc/self/fd | wc -l; grep -E 'SigBlk|SigIgn' /proc/self/status; "
+              "cut -d' ' -f5,6 /proc/$$/stat | grep -q \"^$$ $$\\$\" && echo own session; echo $PPID");
     (void)finish(c);
     char expected[300];
     (void)snprintf(expected, sizeof expected,
-                   "4\nSigBlk:\t0000000000000000\nSigIgn:\t0000000000000000\nown session\n%d\n", (int)getpid());
+                   "4\nSigBlk:\t0000000000000000\nSigIgn:\t0000000000000000\nown session\n%d\n",
+                   (int)getpid());
     assert_string_equal(text.p, expected); /* 0, 1, 2 and the one that ls itself opened */
     child_destroy(c);
     assert_ptr_not_equal(signal(SIGPIPE, SIG_DFL), SIG_ERR);
@@ -145,13 +147,14 @@ static void input_and_environment(void **state)
 {
     (void)state;
     static char large[300 << 10]; /* more than any socket takes at once */
+    assert_int_equal(setenv("NAME", "another value", 1), 0);
     struct child *c =
         begin((struct child_options){.has_input = true, .env = (const char *[]){"NAME=value", NULL}},
-              "echo $NAME; head -c 307200 | wc -c");
+              "echo $NAME; env | grep -c ^NAME=; head -c 307200 | wc -c");
     memset(large, 'x', sizeof large);
     assert_int_equal(child_write(c, slice_of(large, sizeof large)), 0);
     assert_int_equal(finish(c)->code, 0);
-    assert_string_equal(text.p, "value\n307200\n");
+    assert_string_equal(text.p, "value\n1\n307200\n");
     assert_int_equal(child_write(c, SLICE_LIT("more")), -EPIPE);
     child_destroy(c);
 }
@@ -207,12 +210,21 @@ static void a_flood(void **state)
         const char *script, *message;
     } cases[] = {
         {{.max_bytes = 10000}, CHILD_BYTES, "yes", "sh: killed: it printed more than 10000 bytes"},
-        {{.max_bytes = 10000}, CHILD_BYTES, "yes >&2", "sh: killed: it printed more than 10000 bytes; it said: y"},
+        {{.max_bytes = 10000},
+         CHILD_BYTES,
+         "yes >&2",
+         "sh: killed: it printed more than 10000 bytes; it said: y"},
         {{.max_lines = 100}, CHILD_LINES, "yes", "sh: killed: it printed more than 100 lines"},
-        {{.max_bytes_s = 5000}, CHILD_BYTES_S, "yes", "sh: killed: it printed more than 5000 bytes in a second"},
+        {{.max_bytes_s = 5000},
+         CHILD_BYTES_S,
+         "yes",
+         "sh: killed: it printed more than 5000 bytes in a second"},
         {{.max_lines_s = 50}, CHILD_LINES_S, "yes", "sh: killed: it printed more than 50 lines in a second"},
         /* all of it was in the pipe when it ended */
-        {{.max_lines = 3}, CHILD_LINES, "printf '1\\n2\\n3\\n4\\n'", "sh: killed: it printed more than 3 lines"},
+        {{.max_lines = 3},
+         CHILD_LINES,
+         "printf '1\\n2\\n3\\n4\\n'",
+         "sh: killed: it printed more than 3 lines"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct child *c = begin(cases[i].o, cases[i].script);
@@ -263,7 +275,8 @@ static const char *const leavers[] = {
     "trap '' TERM; " SLEEPER("$0") " & echo deaf to SIGTERM",
     "setsid " SLEEPER("$0") " & echo a session of its own",
     "(setsid " SLEEPER("$0") " &) ; echo forked twice",
-    "(setsid sh -c 'trap \"\" TERM HUP; (setsid sh -c \"while :; do sleep 1000; done\" $0 &); sleep 1000' $0 &); "
+    "(setsid sh -c 'trap \"\" TERM HUP; (setsid sh -c \"while :; do sleep 1000; done\" $0 &); sleep 1000' $0 "
+    "&); "
     "echo a tree of sessions",
     "(setsid env -i PATH=/usr/bin:/bin " SLEEPER("$0") " &) ; echo without its environment",
 };
@@ -323,7 +336,8 @@ static void strays_by_adoption(void **state)
 static void orphans_are_reaped(void **state)
 {
     (void)state;
-    struct child *c = begin((struct child_options){0}, "for i in 1 2 3 4 5; do (true &); done; echo done; sleep 1000");
+    struct child *c =
+        begin((struct child_options){0}, "for i in 1 2 3 4 5; do (true &); done; echo done; sleep 1000");
     int64_t until = clock_mono_ns() + LIMIT;
     while (text.n == 0) {
         assert_true(clock_mono_ns() < until && pump(c));
@@ -375,7 +389,8 @@ static void when_we_are_killed(void **state)
     pid_t agent = fork();
     assert_true(agent >= 0);
     if (agent == 0) {
-        const char *argv[] = {"/bin/sh", "-c", "(setsid " SLEEPER("$0") " &); echo go; sleep 1000", mark, NULL};
+        const char *argv[] = {"/bin/sh", "-c", "(setsid " SLEEPER("$0") " &); echo go; sleep 1000", mark,
+                              NULL};
         struct child_options o = {.argv = argv};
         struct child *c;
         if (child_start(&o, clock_mono_ns(), &c, NULL) < 0)
@@ -390,12 +405,12 @@ static void when_we_are_killed(void **state)
         _exit(1);
     }
     assert_int_equal(read(ready[0], &byte, 1), 1);
-    processes_wait(mark, 2); /* sh and its sleeper, which has left it */
+    processes_wait(mark, 2);    /* sh and its sleeper, which has left it */
     (void)strays_of_the_dead(); /* others' at most: this one lives */
     processes_wait(mark, 2);
     assert_int_equal(kill(agent, SIGKILL), 0);
     assert_int_equal(waitpid(agent, NULL, 0), agent);
-    processes_wait(mark, 1); /* the kernel has killed sh */
+    processes_wait(mark, 1);                /* the kernel has killed sh */
     assert_true(strays_of_the_dead() >= 2); /* the sleeper and its sleep */
     processes_wait(mark, 0);
     (void)close(ready[0]);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* exec with real programs: one-line scripts, given to /bin/sh by the test, not by the sensor. After each, no process
- * with the test's mark in its arguments is alive. */
+/* exec with real programs: one-line scripts, given to /bin/sh by the test, not by the sensor. After each, no
+ * process with the test's mark in its arguments is alive. */
 #include "unit/test.h"
 
 #include "sensor/child.h"
@@ -8,20 +8,20 @@
 #include "unit/sensor/processes.h"
 #include "unit/sensor/sense.h"
 
-
 static struct sense s;
 static char mark[64];
 static struct strbuf all;  /* everything it gave */
 static uint8_t last_level; /* of the last row or event */
 
-static void on_row(struct sensor_out *out, unsigned schema, int64_t time_ns, uint8_t level, const struct value *values)
+static void on_row(struct sensor_out *out, unsigned schema, int64_t time_ns, uint8_t level,
+                   const struct value *values)
 {
     last_level = level;
     sense_row(out, schema, time_ns, level, values);
 }
 
-static int on_event(struct sensor_out *out, const struct event_head *head, const struct named_value *values, size_t n,
-                    struct diag *why)
+static int on_event(struct sensor_out *out, const struct event_head *head, const struct named_value *values,
+                    size_t n, struct diag *why)
 {
     last_level = head->level;
     assert_true(clock_utc_ns() - head->time_ns < 3600 * NS_PER_S || head->time_ns < NS_PER_S * 1000000000);
@@ -42,7 +42,8 @@ static void begin(const char *script, const char *const *options)
     s = (struct sense){.out = {.row = on_row, .event = on_event, .mark = sense_mark}};
     strbuf_reset(&all);
     env_init(&s.env, "");
-    assert_int_equal(instance_create(sensor_find(SLICE_LIT("exec")), "probe", settings, n, &s.env, &s.instance, &why), 0);
+    assert_int_equal(
+        instance_create(sensor_find(SLICE_LIT("exec")), "probe", settings, n, &s.env, &s.instance, &why), 0);
 }
 
 /* One call; what it gave is in all. */
@@ -88,7 +89,8 @@ static void lines_of_each_format(void **state)
     } cases[] = {
         {"ulm", "echo DATE=20010203040506.7 HOST=h PROG=p LVL=Error NL.EVNT=a.b N=5", "a.b N=5\n"},
         {"bp", "echo ts=2001-02-03T04:05:06.7Z event=a.b level=Error n=5", "a.b n=5\n"},
-        {"ndjson", "echo '{\"time\":\"2001-02-03T04:05:06.7Z\",\"name\":\"a.b\",\"level\":\"error\",\"n\":5}'",
+        {"ndjson",
+         "echo '{\"time\":\"2001-02-03T04:05:06.7Z\",\"name\":\"a.b\",\"level\":\"error\",\"n\":5}'",
          "a.b n=5\n"},
     };
     for (size_t i = 0; i < 2 * sizeof cases / sizeof *cases; i++) {
@@ -151,9 +153,10 @@ static void a_nagios_plugin(void **state)
         (void)snprintf(script, sizeof script, "echo \"DISK OK - 56%% free\"; exit %s", states[i].code);
         begin(script, NULL);
         assert_int_equal(run(), 0);
-        (void)snprintf(expected, sizeof expected,
-                       "check check=\"probe\" state=%s status=\"%s\" output=\"DISK OK - 56%% free\" duration=",
-                       states[i].code, states[i].word);
+        (void)snprintf(
+            expected, sizeof expected,
+            "check check=\"probe\" state=%s status=\"%s\" output=\"DISK OK - 56%% free\" duration=",
+            states[i].code, states[i].word);
         assert_memory_equal(all.p, expected, strlen(expected));
         assert_int_equal(last_level, states[i].level);
         end();
@@ -162,10 +165,11 @@ static void a_nagios_plugin(void **state)
           (const char *[]){"format", "nagios", NULL});
     assert_int_equal(run(), 0);
     assert_non_null(strstr(all.p, "output=\"OK\" detail=\"more\" duration="));
-    assert_non_null(strstr(all.p, "\ncheck.perf check=\"probe\" label=\"/\" value=2643.0 unit=\"MB\" warn=\"5948\" "
-                                  "crit=\"5958\" min=0.0 max=5968.0\n"
-                                  "check.perf check=\"probe\" label=\"load\" warn=\"1\"\n"
-                                  "exec.skipped exec=\"probe\" lines=1 line=1 why=\"performance data"));
+    assert_non_null(strstr(all.p,
+                           "\ncheck.perf check=\"probe\" label=\"/\" value=2643.0 unit=\"MB\" warn=\"5948\" "
+                           "crit=\"5958\" min=0.0 max=5968.0\n"
+                           "check.perf check=\"probe\" label=\"load\" warn=\"1\"\n"
+                           "exec.skipped exec=\"probe\" lines=1 line=1 why=\"performance data"));
     end();
     begin("echo PLUGIN LOST; exit 4", (const char *[]){"format", "nagios", NULL});
     assert_int_equal(run(), -ECHILD);
@@ -179,8 +183,9 @@ static void bad_lines_among_good(void **state)
     begin("echo NL.EVNT=a N=1; echo garbage; echo 'more garbage'; echo NL.EVNT=b N=2",
           (const char *[]){"format", "ulm", NULL});
     assert_int_equal(run(), 0);
-    assert_string_equal(all.p, "a N=1\nb N=2\nexec.skipped exec=\"probe\" lines=2 line=2 why=\"'=' is missing: a line "
-                               "is made of name=value pairs\"\n");
+    assert_string_equal(
+        all.p, "a N=1\nb N=2\nexec.skipped exec=\"probe\" lines=2 line=2 why=\"'=' is missing: a line "
+               "is made of name=value pairs\"\n");
     strbuf_reset(&all);
     assert_int_equal(run(), 0); /* told once */
     assert_string_equal(all.p, "a N=1\nb N=2\n");
@@ -197,7 +202,8 @@ static void garbage(void **state)
     end();
     begin("echo hello world", NULL);
     assert_int_equal(run(), E_PROTO);
-    assert_string_equal(said(), "/bin/sh: its output looks like none of the formats; set the option `format`");
+    assert_string_equal(said(),
+                        "/bin/sh: its output looks like none of the formats; set the option `format`");
     end();
     begin("printf '\\377\\376 OK'", (const char *[]){"format", "nagios", NULL});
     assert_int_equal(run(), E_PROTO);
@@ -218,11 +224,16 @@ static void limits(void **state)
         const char *options[6];
     } cases[] = {
         {"sleep 1000", -ETIMEDOUT, "sh: killed after 0.1s: no end", {"timeout", "100ms"}},
-        {"trap '' TERM; while :; do sleep 1000; done", -ETIMEDOUT, "sh: killed after 0.1s: no end", {"timeout", "100ms"}},
+        {"trap '' TERM; while :; do sleep 1000; done",
+         -ETIMEDOUT,
+         "sh: killed after 0.1s: no end",
+         {"timeout", "100ms"}},
         {"yes", E_LIMIT, "sh: killed: it printed more than 1000 bytes", {"max_bytes", "1000"}},
         {"yes", E_LIMIT, "sh: killed: it printed more than 10 lines", {"max_events", "10"}},
         {"tr '\\0' x </dev/zero", E_LIMIT, "sh: killed: it printed more than 65536 bytes", {NULL}},
-        {"yes", E_LIMIT, "sh: killed: it printed more than 500 bytes in a second",
+        {"yes",
+         E_LIMIT,
+         "sh: killed: it printed more than 500 bytes in a second",
          {"max_bytes", "500", "run", "long"}},
         {"kill -KILL $$", -ECHILD, "sh: ended by signal 9 (Killed)", {NULL}},
         {"echo no luck >&2; exit 1", -ECHILD, "sh: ended with code 1; it said: no luck", {NULL}},
@@ -247,13 +258,15 @@ static void can_not_be_started(void **state)
     end();
     s = (struct sense){.out = {.row = on_row, .event = on_event, .mark = sense_mark}};
     env_init(&s.env, "");
-    assert_int_equal(instance_create(sensor_find(SLICE_LIT("exec")), "probe", &setting, 1, &s.env, &s.instance, &why), 0);
+    assert_int_equal(
+        instance_create(sensor_find(SLICE_LIT("exec")), "probe", &setting, 1, &s.env, &s.instance, &why), 0);
     assert_int_equal(run(), -ENOENT);
     assert_string_equal(said(), "/no/such/plugin: can't be started: No such file or directory");
     sense_close(&s);
     s = (struct sense){.out = {.row = on_row, .event = on_event, .mark = sense_mark}};
     env_init(&s.env, FIXTURES "small");
-    assert_int_equal(instance_create(sensor_find(SLICE_LIT("exec")), "probe", &setting, 1, &s.env, &s.instance, &why), 0);
+    assert_int_equal(
+        instance_create(sensor_find(SLICE_LIT("exec")), "probe", &setting, 1, &s.env, &s.instance, &why), 0);
     assert_int_equal(run(), E_NODATA);
     assert_int_equal(run(), E_NODATA); /* it was not open: it is opened again */
     sense_close(&s);
@@ -267,7 +280,8 @@ static void wrong_options(void **state)
         {"run: \"twice\" is neither once nor long", "run", "twice"},
         {"a Nagios plugin is run once each period, not `long`", "run", "long", "format", "nagios"},
         {"timeout, max_bytes and max_events are more than 0", "timeout", "0s"},
-        {"\"not a name\" can't be an event's name; set the option `name`", "format", "value", "name", "not a name"},
+        {"\"not a name\" can't be an event's name; set the option `name`", "format", "value", "name",
+         "not a name"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         const char *options[] = {cases[i][1], cases[i][2], cases[i][3], cases[i][4], NULL, NULL};
@@ -346,10 +360,18 @@ static void back_off(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(lines_of_each_format), cmocka_unit_test(lines_without_a_time), cmocka_unit_test(a_value),
-        cmocka_unit_test(a_nagios_plugin),      cmocka_unit_test(bad_lines_among_good), cmocka_unit_test(garbage),
-        cmocka_unit_test(limits),               cmocka_unit_test(can_not_be_started),   cmocka_unit_test(wrong_options),
-        cmocka_unit_test(forks),                cmocka_unit_test(long_runs),            cmocka_unit_test(back_off),
+        cmocka_unit_test(lines_of_each_format),
+        cmocka_unit_test(lines_without_a_time),
+        cmocka_unit_test(a_value),
+        cmocka_unit_test(a_nagios_plugin),
+        cmocka_unit_test(bad_lines_among_good),
+        cmocka_unit_test(garbage),
+        cmocka_unit_test(limits),
+        cmocka_unit_test(can_not_be_started),
+        cmocka_unit_test(wrong_options),
+        cmocka_unit_test(forks),
+        cmocka_unit_test(long_runs),
+        cmocka_unit_test(back_off),
     };
     if (strays_adopt() < 0)
         return 77; /* as the agent does */

@@ -51,19 +51,20 @@ static void what_plugins_print(void **state)
     /* The examples of the plugin guidelines and of Nagios' plugin API. */
     assert_string_equal(read_all("DISK OK - free space: / 3326 MB (56%);"),
                         "[DISK OK - free space: / 3326 MB (56%);]");
-    assert_string_equal(read_all("DISK OK - free space: / 3326 MB (56%); | /=2643MB;5948;5958;0;5968\n"),
-                        "[DISK OK - free space: / 3326 MB (56%);] | /: value=2643.0 MB warn=5948 crit=5958 min=0.0 "
-                        "max=5968.0");
     assert_string_equal(
-        read_all("DISK OK - free space: / 3326 MB (56%); | /=2643MB;5948;5958;0;5968\n"
-                 "/ 15272 MB (77%);\n/boot 68 MB (69%);\n/home 69357 MB (27%);\n"
-                 "/var/log 819 MB (84%); | /boot=68MB;88;93;0;98\n"
-                 "/home=69357MB;253404;253409;0;253414\n/var/log=818MB;970;975;0;980\n"),
-        "[DISK OK - free space: / 3326 MB (56%);] [/ 15272 MB (77%);\n/boot 68 MB (69%);\n/home 69357 MB (27%);\n"
-        "/var/log 819 MB (84%);] | /: value=2643.0 MB warn=5948 crit=5958 min=0.0 max=5968.0"
-        " | /boot: value=68.0 MB warn=88 crit=93 min=0.0 max=98.0"
-        " | /home: value=69357.0 MB warn=253404 crit=253409 min=0.0 max=253414.0"
-        " | /var/log: value=818.0 MB warn=970 crit=975 min=0.0 max=980.0");
+        read_all("DISK OK - free space: / 3326 MB (56%); | /=2643MB;5948;5958;0;5968\n"),
+        "[DISK OK - free space: / 3326 MB (56%);] | /: value=2643.0 MB warn=5948 crit=5958 min=0.0 "
+        "max=5968.0");
+    assert_string_equal(read_all("DISK OK - free space: / 3326 MB (56%); | /=2643MB;5948;5958;0;5968\n"
+                                 "/ 15272 MB (77%);\n/boot 68 MB (69%);\n/home 69357 MB (27%);\n"
+                                 "/var/log 819 MB (84%); | /boot=68MB;88;93;0;98\n"
+                                 "/home=69357MB;253404;253409;0;253414\n/var/log=818MB;970;975;0;980\n"),
+                        "[DISK OK - free space: / 3326 MB (56%);] [/ 15272 MB (77%);\n/boot 68 MB "
+                        "(69%);\n/home 69357 MB (27%);\n"
+                        "/var/log 819 MB (84%);] | /: value=2643.0 MB warn=5948 crit=5958 min=0.0 max=5968.0"
+                        " | /boot: value=68.0 MB warn=88 crit=93 min=0.0 max=98.0"
+                        " | /home: value=69357.0 MB warn=253404 crit=253409 min=0.0 max=253414.0"
+                        " | /var/log: value=818.0 MB warn=970 crit=975 min=0.0 max=980.0");
     assert_string_equal(read_all("PING OK|rta=12.445000ms;100.000000;200.000000;0.000000 pl=0%;5;15;0"),
                         "[PING OK] | rta: value=12.445 ms warn=100.000000 crit=200.000000 min=0.0"
                         " | pl: value=0.0 % warn=5 crit=15 min=0.0");
@@ -85,11 +86,13 @@ static void values(void **state)
                         "[x] | a: value=-1.5 | b: value=2.0 | c: value=0.5 | c: value=-0.5 | c: value=5.0"
                         " | d: value=1000.0 B | e: value=1.0 E"
                         " | f: value=0.001 s | g: value=5.0 c");
-    assert_string_equal(read_all("x|a=U b=;1 c=x d=1.2.3 e=1e999 f=-"), "[x] | a: | bad | bad | bad | bad | bad");
+    assert_string_equal(read_all("x|a=U b=;1 c=x d=1.2.3 e=1e999 f=-"),
+                        "[x] | a: | bad | bad | bad | bad | bad");
     assert_string_equal(read_all("x|a=1;10:20;~:5 b=2;@1:3;;; c=3;;;-1;2"),
                         "[x] | a: value=1.0 warn=10:20 crit=~:5 | b: value=2.0 warn=@1:3"
                         " | c: value=3.0 min=-1.0 max=2.0");
-    assert_string_equal(read_all("x|a=1MB;;;0MB;2MB b=1;;;low"), "[x] | a: value=1.0 MB min=0.0 max=2.0 | bad");
+    assert_string_equal(read_all("x|a=1MB;;;0MB;2MB b=1;;;low"),
+                        "[x] | a: value=1.0 MB min=0.0 max=2.0 | bad");
 }
 
 static void hardly_anything(void **state)
@@ -115,8 +118,11 @@ static void what_looks_like_one(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_plugins_print), cmocka_unit_test(labels),  cmocka_unit_test(values),
-        cmocka_unit_test(hardly_anything),    cmocka_unit_test(what_looks_like_one),
+        cmocka_unit_test(what_plugins_print),
+        cmocka_unit_test(labels),
+        cmocka_unit_test(values),
+        cmocka_unit_test(hardly_anything),
+        cmocka_unit_test(what_looks_like_one),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

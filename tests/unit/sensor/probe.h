@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* probe.h - a helper sensor for tests, as the agent (remote_test.c) and the helper (probe_helper.c) both know it. */
+/* probe.h - a helper sensor for tests, as the agent (remote_test.c) and the helper (probe_helper.c) both know
+ * it. */
 #ifndef GRIDLINE_TESTS_PROBE_H
 #define GRIDLINE_TESTS_PROBE_H
 

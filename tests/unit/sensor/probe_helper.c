@@ -45,7 +45,8 @@ static void emit_row(struct probe *p, struct sensor_out *out)
 static int emit_event(struct probe *p, struct sensor_out *out)
 {
     const struct event_head head = {.time_ns = 5, .name = SLICE_LIT("learned.event"), .level = LEVEL_WARNING};
-    const struct named_value v[] = {{SLICE_LIT("n"), value_int((int64_t)p->count)}, {SLICE_LIT("x"), value_float(0.5)}};
+    const struct named_value v[] = {{SLICE_LIT("n"), value_int((int64_t)p->count)},
+                                    {SLICE_LIT("x"), value_float(0.5)}};
     return sensor_event(out, &head, v, 2, out->why);
 }
 
@@ -79,7 +80,8 @@ static int probe_sample(void *state, struct sensor_env *env, struct sensor_out *
         return write(STDOUT_FILENO, "this is no frame, and long enough for a head", 44) > 0 ? 0 : -EIO;
     if (does(p, "too much")) {
         memset(large, 'x', sizeof large);
-        const struct value row[] = {value_text(slice_of(large, sizeof large)), value_uint(1), value_none(), value_none()};
+        const struct value row[] = {value_text(slice_of(large, sizeof large)), value_uint(1), value_none(),
+                                    value_none()};
         sensor_row(out, 0, row);
         return 0;
     }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* processes.h - for tests that start programs: what is left of them. Everything that a test starts has a mark in its
- * arguments that no other process has. */
+/* processes.h - for tests that start programs: what is left of them. Everything that a test starts has a mark
+ * in its arguments that no other process has. */
 #ifndef GRIDLINE_TESTS_PROCESSES_H
 #define GRIDLINE_TESTS_PROCESSES_H
 
@@ -13,8 +13,8 @@
 
 #define LIMIT (60 * NS_PER_S) /* a test that waits longer for something has failed */
 
-/* How many processes that are no zombies have the mark in their arguments. (One that is becoming another program has none
- * for a moment: a number that must be there is waited for.) */
+/* How many processes that are no zombies have the mark in their arguments. (One that is becoming another
+ * program has none for a moment: a number that must be there is waited for.) */
 static inline size_t processes_alive(const char *mark)
 {
     DIR *proc = opendir("/proc");

@@ -43,8 +43,9 @@ static int sample(bool is_due)
     return r;
 }
 
-/* Asks, and waits until it has failed, or said that there is nothing, or what it gave begins as expected. The answer
- * before may not be in yet, so it is asked again while nothing new has come; then there may be more than expected. */
+/* Asks, and waits until it has failed, or said that there is nothing, or what it gave begins as expected. The
+ * answer before may not be in yet, so it is asked again while nothing new has come; then there may be more
+ * than expected. */
 static int until(const char *expected)
 {
     int64_t end = clock_mono_ns() + LIMIT;
@@ -71,8 +72,8 @@ static void end(void)
     processes_wait(helper, 0);
 }
 
-#define ROW(act, n)  "probe act=\"" act "\" count=" n " words=\"a/b/2\"\n"
-#define EVENT(n)     "learned.event n=" n " x=0.5\n"
+#define ROW(act, n)     "probe act=\"" act "\" count=" n " words=\"a/b/2\"\n"
+#define EVENT(n)        "learned.event n=" n " x=0.5\n"
 #define SAMPLED(act, n) ROW(act, n) EVENT(n) "mark " n "\n"
 
 static void rows_events_and_marks(void **state)
@@ -95,7 +96,8 @@ static void settings_arrive(void **state)
     begin(NULL);
     instance_destroy(s.instance);
     assert_int_equal(instance_create(&probe_ops, "p1", settings, 2, &s.env, &s.instance, &why), 0);
-    assert_int_equal(until("probe act=\"unmarked\" count=1 words=\"one/three/3\"\nlearned.event n=1 x=0.5\n"), 0);
+    assert_int_equal(until("probe act=\"unmarked\" count=1 words=\"one/three/3\"\nlearned.event n=1 x=0.5\n"),
+                     0);
     end();
 }
 
@@ -133,7 +135,8 @@ static void killed(void **state)
     assert_non_null(strstr(said(), ": ended by signal 9 (Killed)"));
     char expected[200];
     unsigned long next = strtoul(s.position.p, NULL, 10) + 1;
-    (void)snprintf(expected, sizeof expected, ROW("count", "%lu") EVENT("%lu") "mark %lu\n", next, next, next);
+    (void)snprintf(expected, sizeof expected, ROW("count", "%lu") EVENT("%lu") "mark %lu\n", next, next,
+                   next);
     strbuf_reset(&all);
     assert_int_equal(until(expected), 0);
     end();
@@ -210,8 +213,11 @@ static void a_hang(void **state)
     assert_non_null(setup);
     for (int is_short = 0; is_short < 2; is_short++) {
         memset(setup, 0, sensor_remote.state_size);
-        *setup = (struct remote_setup){
-            .ops = &probe_ops, .name = "p1", .settings = &setting, .n = 1, .deadline_ns = is_short ? 1 : LIMIT};
+        *setup = (struct remote_setup){.ops = &probe_ops,
+                                       .name = "p1",
+                                       .settings = &setting,
+                                       .n = 1,
+                                       .deadline_ns = is_short ? 1 : LIMIT};
         env_init(&env, "/some/root");
         assert_int_equal(sensor_remote.open(setup, &env, &why), 0);
         for (int i = 0; i < REMOTE_PERIODS; i++) /* the question, and two periods without an answer */

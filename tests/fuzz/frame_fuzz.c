@@ -4,6 +4,7 @@
  * right first. What a payload decodes to must encode again and decode to the same. */
 #include "base/crc32c.h"
 #include "net/frame.h"
+#include "net/subscribe.h"
 
 static struct strbuf out; /* reused: the cost would be in malloc */
 
@@ -157,6 +158,44 @@ static void fuzz_bye(struct slice payload)
     check(frame_get_bye(again(FRAME_BYE), &b) == 0 && a.reason == b.reason && slice_eq(a.text, b.text));
 }
 
+static void fuzz_subscribe(struct slice payload)
+{
+    struct frame_subscribe a, b;
+    if (frame_get_subscribe(payload, &a) < 0)
+        return;
+    frame_put_subscribe(&out, &a);
+    check(frame_get_subscribe(again(FRAME_SUBSCRIBE), &b) == 0 && a.id == b.id && slice_eq(a.events, b.events) &&
+          slice_eq(a.where, b.where));
+}
+
+static void fuzz_subscribed(struct slice payload)
+{
+    struct frame_subscribed a, b;
+    if (frame_get_subscribed(payload, &a) < 0)
+        return;
+    frame_put_subscribed(&out, &a);
+    check(frame_get_subscribed(again(FRAME_SUBSCRIBED), &b) == 0 && a.id == b.id && a.status == b.status &&
+          slice_eq(a.text, b.text));
+}
+
+static void fuzz_events(struct slice payload)
+{
+    struct frame_events a, b;
+    if (frame_get_events(payload, &a) < 0)
+        return;
+    frame_put_events(&out, &a);
+    check(frame_get_events(again(FRAME_EVENTS), &b) == 0 && a.id == b.id && slice_eq(a.block, b.block));
+}
+
+static void fuzz_gap(struct slice payload)
+{
+    struct frame_gap a, b;
+    if (frame_get_gap(payload, &a) < 0)
+        return;
+    frame_put_gap(&out, &a);
+    check(frame_get_gap(again(FRAME_GAP), &b) == 0 && a.id == b.id && a.lost == b.lost);
+}
+
 static void fuzz_payload(uint8_t type, struct slice payload)
 {
     static void (*const by_type[])(struct slice) = {
@@ -172,6 +211,10 @@ static void fuzz_payload(uint8_t type, struct slice payload)
         [FRAME_SCHEMA_OK] = fuzz_schema_ok,
         [FRAME_STREAM_OK] = fuzz_stream_ok,
         [FRAME_SAMPLES_ORIGIN] = fuzz_samples_origin,
+        [FRAME_SUBSCRIBE] = fuzz_subscribe,
+        [FRAME_SUBSCRIBED] = fuzz_subscribed,
+        [FRAME_EVENTS] = fuzz_events,
+        [FRAME_GAP] = fuzz_gap,
     };
     strbuf_reset(&out);
     if (type < sizeof by_type / sizeof *by_type && by_type[type])

@@ -304,7 +304,7 @@ def case_exec(work):
 def case_process(work):
     """Abnormal death of a watched process is an event with its signal."""
     victim = start(["sleep", "1234"])
-    agent = Agent(work, f"defaults = false\nprocess victim {{ pid = {victim.pid}  every = 100ms }}\n").start()
+    agent = Agent(work, f"defaults = false\nprocess victim {{ pid = {victim.pid}  every = 100ms  refresh = 200ms }}\n").start()
     watcher = start([GRIDLINE, "tail", "--socket", agent.socket, "-e", "process.end", "-n", "1", "--timeout", "60s"],
                     stdout=subprocess.PIPE, text=True)
     agent.tail("-e", "process", "-n", "1")
@@ -348,6 +348,66 @@ def case_remote_configuration(work):
     assert names(agent.tail("-e", "heartbeat", "-n", "1")) == {"heartbeat"}
     assert agent.stop() == 0
     server.shutdown()
+
+
+WRITER = """
+import os, sys, time
+path, lines = sys.argv[1], int(sys.argv[2])
+number = 0
+for piece in range(12):
+    f = open(path, "a")
+    for _ in range(lines):
+        number += 1
+        f.write(f"line {number}\\n")
+        if number % 50 == 0:
+            f.flush()
+            time.sleep(0.001)
+    f.flush()
+    if piece in (3, 7):  # copytruncate; the writer rests meanwhile: between copying and cutting nobody may write
+        with open(path) as whole, open(f"{path}.copy{piece}", "w") as copy:
+            copy.write(whole.read())
+        os.truncate(path, 0)
+    elif piece < 11:
+        for i in range(20, 0, -1):
+            if os.path.exists(f"{path}.{i}"):
+                os.rename(f"{path}.{i}", f"{path}.{i + 1}")
+        os.rename(path, f"{path}.1")
+    f.close()
+print(number, flush=True)
+"""
+
+
+def case_logfile(work):
+    """A log through 9 rotations, 2 copytruncates and kill -9 of the agent, again and again: every line exactly once."""
+    import random
+    scale = int(os.environ.get("GRIDLINE_TEST_SCALE", "1"))
+    lines, kills = 2000 * scale, 6 * scale
+    gateway = Gateway(work, free_port()).start()
+    log = work + "/app.log"
+    open(log, "w").close()
+    with open(work + "/filter.conf", "w") as f:
+        f.write("types = {\"n=uint\"}\nevent app.line {\n    match = '^line (?<n>\\d+)$'\n}\n")
+    agent = Agent(work, f'gateway = {{"{gateway.address}"}}\ndefaults = false\n'
+                  f'logfile app {{ path = "{log}"  filter = "{work}/filter.conf"  from = start  every = 100ms  grace = 200ms }}\n')
+    agent.start()
+    agent.says("connected")
+    writer = start([sys.executable, "-c", WRITER, log, str(lines)], stdout=subprocess.PIPE, text=True)
+    random.seed(7)
+    for _ in range(kills):
+        time.sleep(random.uniform(0.05, 0.5))  # where the kill falls is to be random
+        agent.stop(signal.SIGKILL)
+        agent.start()
+    total = int(writer.communicate()[0])
+    running.remove(writer)
+    count = lambda: [e["n"] for e in gateway.events() if e["name"] == "app.line"]
+    wait_for(lambda: len(count()) >= total, f"{total} lines", 120)
+    assert agent.stop() == 0, agent.log()
+    assert gateway.stop() == 0
+    got = count()
+    twice = len(got) - len(set(got))
+    assert twice == 0, f"{twice} lines came twice"
+    assert sorted(got) == list(range(1, total + 1)), f"{total - len(set(got))} lines are missing"
+    print(f"{total} lines, {kills} kills")
 
 
 def case_hostile_consumer(work):

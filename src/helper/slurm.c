@@ -1,17 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The sensor slurm: asks squeue and sinfo each period, and says what has changed.
  *
- * A job is known by Slurm's number of it. One that is first seen, or whose state is not the one we know, is an event. Until
- * slurmctld forgets an ended job (MinJobAge, 300 s by default) squeue lists it with its end state, so that no end is missed
- * as long as the period is shorter. States between two looks are not seen. A job that is gone without an end is looked up
- * in sacct, SACCT_TRIES times because slurmdbd may lag; then it is GONE.
+ * A job is known by Slurm's number of it. One that is first seen, or whose state is not the one we know, is
+ * an event. Until slurmctld forgets an ended job (MinJobAge, 300 s by default) squeue lists it with its end
+ * state, so that no end is missed as long as the period is shorter. States between two looks are not seen. A
+ * job that is gone without an end is looked up in sacct, SACCT_TRIES times because slurmdbd may lag; then it
+ * is GONE.
  *
- * Of an array, the tasks that wait are one job with the array's number; each that starts gets a number of its own, but for
- * the last, which keeps the array's. So a number's states are one story, the same that slurmctld's log tells.
+ * Of an array, the tasks that wait are one job with the array's number; each that starts gets a number of its
+ * own, but for the last, which keeps the array's. So a number's states are one story, the same that
+ * slurmctld's log tells.
  *
- * Nothing is kept over a restart: the jobs' states do not fit a position, and a time would not do where clocks differ. All
- * jobs are then first seen again, which says nothing that was not so. A sample goes through as a whole or not at all: if
- * squeue or sinfo fails or prints what we can't read, nothing is sent and nothing forgotten. */
+ * Nothing is kept over a restart: the jobs' states do not fit a position, and a time would not do where
+ * clocks differ. All jobs are then first seen again, which says nothing that was not so. A sample goes
+ * through as a whole or not at all: if squeue or sinfo fails or prints what we can't read, nothing is sent
+ * and nothing forgotten. */
 #include "sensor/slurm.h"
 #include "helper/helper.h"
 #include "helper/slurm_json.h"
@@ -29,12 +32,18 @@
 
 _Static_assert((int)SLURM_JOBS_MAX == (int)SLURM_JSON_ROWS_MAX, "what is read can be known");
 
-enum { SACCT_TRIES = 3, SACCT_JOBS = 256 }; /* jobs a run of sacct: their numbers are arguments */
+enum {
+    SACCT_TRIES = 3,
+    SACCT_JOBS = 256,     /* a run of sacct: their numbers are arguments */
+    PART_BYTES = 2 << 20, /* of events go to the agent at a time: it holds no more than REMOTE_HELD_MAX */
+    EVENT_BYTES = 512     /* of an event without its texts, about */
+};
 
 /* What is kept of a job: what an event about it needs when Slurm has forgotten it. */
 enum kept { KEPT_ID, KEPT_JOB, KEPT_STATE, KEPT_USER, KEPT_ACCOUNT, KEPT_PARTITION, KEPT_NAME, KEPT };
-static const uint8_t kept_fields[KEPT] = {SLURM_JOB_ID,      SLURM_JOB_JOB,       SLURM_JOB_STATE, SLURM_JOB_USER,
-                                          SLURM_JOB_ACCOUNT, SLURM_JOB_PARTITION, SLURM_JOB_NAME};
+static const uint8_t kept_fields[KEPT] = {SLURM_JOB_ID,   SLURM_JOB_JOB,     SLURM_JOB_STATE,
+                                          SLURM_JOB_USER, SLURM_JOB_ACCOUNT, SLURM_JOB_PARTITION,
+                                          SLURM_JOB_NAME};
 
 struct known {
     struct slice kept[KEPT]; /* in text */
@@ -54,10 +63,10 @@ static const struct {
     const char *state;
     uint8_t level;
 } ends[] = {
-    {"BOOT_FAIL", LEVEL_ERROR},   {"CANCELLED", LEVEL_NOTICE},     {"COMPLETED", LEVEL_INFO},
-    {"DEADLINE", LEVEL_WARNING},  {"FAILED", LEVEL_WARNING},       {"GONE", LEVEL_WARNING},
-    {"NODE_FAIL", LEVEL_ERROR},   {"OUT_OF_MEMORY", LEVEL_WARNING}, {"PREEMPTED", LEVEL_NOTICE},
-    {"REVOKED", LEVEL_NOTICE},    {"TIMEOUT", LEVEL_WARNING},
+    {"BOOT_FAIL", LEVEL_ERROR},  {"CANCELLED", LEVEL_NOTICE},      {"COMPLETED", LEVEL_INFO},
+    {"DEADLINE", LEVEL_WARNING}, {"FAILED", LEVEL_WARNING},        {"GONE", LEVEL_WARNING},
+    {"NODE_FAIL", LEVEL_ERROR},  {"OUT_OF_MEMORY", LEVEL_WARNING}, {"PREEMPTED", LEVEL_NOTICE},
+    {"REVOKED", LEVEL_NOTICE},   {"TIMEOUT", LEVEL_WARNING},
 };
 
 /* The level of an end; LEVEL_COUNT: it is no end. */
@@ -96,7 +105,8 @@ static int wait_child(struct child *c, struct strbuf *out, struct diag *why)
 }
 
 /* What the program prints, into out. until_ns is monotonic. */
-static int run(const struct slurm *s, const char *const *argv, int64_t until_ns, struct strbuf *out, struct diag *why)
+static int run(const struct slurm *s, const char *const *argv, int64_t until_ns, struct strbuf *out,
+               struct diag *why)
 {
     struct child *c = NULL;
     int64_t now = clock_mono_ns();
@@ -152,7 +162,8 @@ static int find_target(struct slurm *s, int64_t until_ns, struct diag *why)
         name = config_value(strbuf_slice(&text), "ClusterName ");
     }
     if (r == 0 && (name.n == 0 || name.n > EVENT_ORIGIN_MAX || !text_is_utf8(name)))
-        r = diag_set(why, E_PROTO, 0, "%s: prints no name of the cluster: set the option `cluster`", s->scontrol);
+        r = diag_set(why, E_PROTO, 0, "%s: prints no name of the cluster: set the option `cluster`",
+                     s->scontrol);
     if (r == 0)
         strbuf_add_slice(&s->target, name);
     strbuf_fini(&text);
@@ -200,24 +211,32 @@ static bool has_word(struct slice words, const char *const *list, size_t n)
     return false;
 }
 
-/* Nodes with one state, one or many, as counts for a partition. The idle CPUs of a node that takes no jobs can't be had. */
+static uint64_t count_or(struct value v, uint64_t otherwise)
+{
+    return v.type == VALUE_UINT ? v.u : otherwise;
+}
+
+/* Nodes with one state, one or many, as counts for a partition. The idle CPUs of a node that takes no jobs
+ * can't be had. */
 static void count_nodes(const struct value *in, struct value *row)
 {
     static const char *const busy[] = {"ALLOCATED", "MIXED", "COMPLETING"}, *const idle[] = {"IDLE"};
-    static const char *const bad[] = {"DOWN", "DRAIN", "DRAINED", "ERROR", "FAIL", "FAILING", "NOT_RESPONDING"};
+    static const char *const bad[] = {"DOWN", "DRAIN",   "DRAINED",       "ERROR",
+                                      "FAIL", "FAILING", "NOT_RESPONDING"};
     struct slice states = value_slice(in[NODE_STATE]);
-    uint64_t n = in[NODE_NODES].type == VALUE_UINT ? in[NODE_NODES].u : 1;
+    uint64_t n = count_or(in[NODE_NODES], 1);
     bool is_busy = has_word(states, busy, 3), is_bad = has_word(states, bad, sizeof bad / sizeof *bad);
     bool is_idle = !is_busy && has_word(states, idle, 1);
-    uint64_t allocated = in[NODE_NODES_ALLOCATED].type == VALUE_UINT ? in[NODE_NODES_ALLOCATED].u : is_busy ? n : 0;
-    uint64_t free = in[NODE_NODES_IDLE].type == VALUE_UINT ? in[NODE_NODES_IDLE].u : is_idle ? n : 0;
+    uint64_t allocated = count_or(in[NODE_NODES_ALLOCATED], is_busy ? n : 0);
+    uint64_t free = count_or(in[NODE_NODES_IDLE], is_idle ? n : 0);
     row[SLURM_QUEUE_NODES] = value_uint(n);
     row[SLURM_QUEUE_NODES_ALLOCATED] = value_uint(allocated);
     row[SLURM_QUEUE_NODES_IDLE] = value_uint(is_bad ? 0 : free);
     row[SLURM_QUEUE_NODES_DOWN] = value_uint(is_bad && n > allocated ? n - allocated : 0);
     row[SLURM_QUEUE_CPUS] = in[NODE_CPUS];
     row[SLURM_QUEUE_CPUS_ALLOCATED] = in[NODE_CPUS_ALLOCATED];
-    row[SLURM_QUEUE_CPUS_IDLE] = is_bad && in[NODE_CPUS_IDLE].type == VALUE_UINT ? value_uint(0) : in[NODE_CPUS_IDLE];
+    row[SLURM_QUEUE_CPUS_IDLE] =
+        is_bad && in[NODE_CPUS_IDLE].type == VALUE_UINT ? value_uint(0) : in[NODE_CPUS_IDLE];
     if (in[NODE_CPUS].type == VALUE_UINT && in[NODE_CPUS_ALLOCATED].type == VALUE_UINT &&
         in[NODE_CPUS_IDLE].type == VALUE_UINT) {
         uint64_t used = in[NODE_CPUS_ALLOCATED].u + row[SLURM_QUEUE_CPUS_IDLE].u;
@@ -265,7 +284,8 @@ struct job_names {
 };
 
 /* Only what is so now: Slurm also has times that it expects, and codes of jobs that run. */
-static void fill_job(const struct slurm *s, const struct value *in, struct job_names *names, struct value *row)
+static void fill_job(const struct slurm *s, const struct value *in, struct job_names *names,
+                     struct value *row)
 {
     struct slice words = value_slice(in[JOB_STATE]);
     struct slice state = slurm_word(&words);
@@ -320,12 +340,25 @@ static struct known *known_create(const struct slurm *s, const struct value *row
     return k;
 }
 
+/* Lets what was sent so far go out by itself. The position is not used, but it is what ends a part. */
+static void end_part(struct slurm *s, const struct value *row)
+{
+    s->part_bytes += EVENT_BYTES;
+    for (size_t i = 0; i < SLURM_JOB_FIELDS; i++)
+        s->part_bytes += row[i].type == VALUE_TEXT ? row[i].n : 0;
+    if (s->part_bytes < PART_BYTES)
+        return;
+    sensor_mark(s->out, SLICE_LIT("-"));
+    s->part_bytes = 0;
+}
+
 static void emit(struct slurm *s, const struct known *old, struct value *row)
 {
     if (old)
         row[SLURM_JOB_PREVIOUS] = value_text(old->kept[KEPT_STATE]);
     s->has_sent = true;
     sensor_row_at(s->out, SLURM_JOB, s->out->time_ns, end_level(value_slice(row[SLURM_JOB_STATE])), row);
+    end_part(s, row);
 }
 
 static int take_job(void *arg, const struct value *in)
@@ -370,7 +403,7 @@ static int take_ended(void *arg, const struct value *in)
     fill_job(s, in, &names, row);
     struct known *k = map_get(&s->jobs, value_slice(row[SLURM_JOB_ID]));
     if (!k || k->round == s->round || !is_end(value_slice(row[SLURM_JOB_STATE])))
-        return 0; /* sacct gives a whole array for one of its tasks; or slurmdbd has not heard of the end yet */
+        return 0; /* sacct gives a whole array for one of its tasks; or slurmdbd lags */
     emit(s, k, row);
     forget(s, k);
     return 0;
@@ -389,9 +422,10 @@ static void emit_gone(struct slurm *s, const struct known *k, const char *reason
     emit(s, k, row);
 }
 
-/* Asks sacct for the jobs and takes those that it says have ended. Its failing fails no sample: accounting may be off, and
- * the reason goes out with the jobs. */
-static void ask_sacct(struct slurm *s, struct known *const *jobs, size_t n, int64_t until_ns, struct diag *why)
+/* Asks sacct for the jobs and takes those that it says have ended. Its failing fails no sample: accounting
+ * may be off, and the reason goes out with the jobs. */
+static void ask_sacct(struct slurm *s, struct known *const *jobs, size_t n, int64_t until_ns,
+                      struct diag *why)
 {
     struct strbuf list = {0}, text = {0};
     strbuf_add_str(&list, "--jobs=");
@@ -416,7 +450,8 @@ static int by_id(const void *a, const void *b)
     return p.n != q.n ? (p.n < q.n ? -1 : 1) : memcmp(p.p, q.p, p.n);
 }
 
-/* Those that squeue does not list, ordered by number, in *out (of the arena). Those that have ended are simply forgotten. */
+/* Those that squeue does not list, ordered by number, in *out (of the arena). Those that have ended are
+ * simply forgotten. */
 static int find_missing(struct slurm *s, struct known ***out, size_t *n)
 {
     struct known **v = arena_alloc(&s->arena, (s->jobs.n ? s->jobs.n : 1) * sizeof(struct known *));
@@ -490,13 +525,15 @@ int slurm_open(void *state, struct sensor_env *env, struct diag *why)
     return 0;
 }
 
-static int take_answer(struct slurm *s, const char *program, const struct slurm_form *form, struct slice text, slurm_row_fn fn)
+static int take_answer(struct slurm *s, const char *program, const struct slurm_form *form, struct slice text,
+                       slurm_row_fn fn)
 {
     struct diag why = {0};
     s->why = &why;
     int r = slurm_json_read(form, text, fn, s, &why);
     if (r < 0)
-        (void)diag_set(s->out->why, r, 0, "%s --json: %s", program, why.message[0] ? why.message : err_text(r)); /* r it is */
+        (void)diag_set(s->out->why, r, 0, "%s --json: %s", program,
+                       why.message[0] ? why.message : err_text(r)); /* r it is */
     return r;
 }
 
@@ -526,6 +563,7 @@ int slurm_sample(void *state, struct sensor_env *env, struct sensor_out *out)
     s->first = NULL;
     s->last = &s->first;
     s->has_sent = false;
+    s->part_bytes = 0;
     s->round++;
     int r = find_target(s, until_ns, out->why);
     if (r == 0 && is_given(s->sinfo))

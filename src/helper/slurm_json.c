@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A text is {"meta": ..., "errors": [...], "jobs": [entry, entry, ...]}. Inside an entry each scalar has a path, the keys on
- * the way to it joined by dots ("exit_code.return_code"; an array adds nothing, so that its elements have its path), and a
- * table says which column it belongs to. Numbers may be objects: the parts "number", "set" and "infinite" of one belong to
- * the column of the object. */
+/* A text is {"meta": ..., "errors": [...], "jobs": [entry, entry, ...]}. Inside an entry each scalar has a
+ * path, the keys on the way to it joined by dots ("exit_code.return_code"; an array adds nothing, so that its
+ * elements have its path), and a table says which column it belongs to. Numbers may be objects: the parts
+ * "number", "set" and "infinite" of one belong to the column of the object. */
 #include "helper/slurm_json.h"
 
 #include "base/arena.h"
 #include "base/num.h"
 #include "base/text.h"
 #include "event/json.h"
-#include "event/limits.h"
 
 #include <errno.h>
 
@@ -19,9 +18,10 @@ enum { COLUMNS_MAX = 32, PATH_MAX_BYTES = 64, NOWHERE = 255, ENTRY_DEPTH = 3 };
 enum type { TYPE_TEXT, TYPE_WORDS, TYPE_UINT, TYPE_TIME };
 
 struct member {
-    const char *path;
+    struct slice path;
     uint8_t type, column;
 };
+#define MEMBER(path, type, column) {{path, sizeof(path) - 1}, TYPE_##type, column}
 
 struct slurm_form {
     const char *lists[2]; /* the key of the list, by version */
@@ -31,60 +31,61 @@ struct slurm_form {
 };
 
 static const struct member job_members[] = {
-    {"job_id", TYPE_UINT, JOB_ID},
-    {"job_state", TYPE_WORDS, JOB_STATE},
-    {"state.current", TYPE_WORDS, JOB_STATE},
-    {"array_job_id", TYPE_UINT, JOB_ARRAY},
-    {"array.job_id", TYPE_UINT, JOB_ARRAY},
-    {"array_task_id", TYPE_UINT, JOB_TASK},
-    {"array.task_id", TYPE_UINT, JOB_TASK},
-    {"array.task", TYPE_UINT, JOB_TASK},
-    {"state_reason", TYPE_TEXT, JOB_REASON},
-    {"state.reason", TYPE_TEXT, JOB_REASON},
-    {"user_name", TYPE_TEXT, JOB_USER},
-    {"user", TYPE_TEXT, JOB_USER},
-    {"account", TYPE_TEXT, JOB_ACCOUNT},
-    {"partition", TYPE_TEXT, JOB_PARTITION},
-    {"name", TYPE_TEXT, JOB_NAME},
-    {"nodes", TYPE_TEXT, JOB_NODES},
-    {"node_count", TYPE_UINT, JOB_NODE_COUNT},
-    {"allocation_nodes", TYPE_UINT, JOB_NODE_COUNT},
-    {"cpus", TYPE_UINT, JOB_CPUS},
-    {"submit_time", TYPE_TIME, JOB_SUBMIT},
-    {"time.submission", TYPE_TIME, JOB_SUBMIT},
-    {"start_time", TYPE_TIME, JOB_START},
-    {"time.start", TYPE_TIME, JOB_START},
-    {"end_time", TYPE_TIME, JOB_END},
-    {"time.end", TYPE_TIME, JOB_END},
-    {"exit_code", TYPE_UINT, JOB_WAIT_STATUS},
-    {"exit_code.return_code", TYPE_UINT, JOB_EXIT},
-    {"exit_code.signal.id", TYPE_UINT, JOB_SIGNAL},
-    {"exit_code.signal.signal_id", TYPE_UINT, JOB_SIGNAL},
+    MEMBER("job_id", UINT, JOB_ID),
+    MEMBER("job_state", WORDS, JOB_STATE),
+    MEMBER("state.current", WORDS, JOB_STATE),
+    MEMBER("array_job_id", UINT, JOB_ARRAY),
+    MEMBER("array.job_id", UINT, JOB_ARRAY),
+    MEMBER("array_task_id", UINT, JOB_TASK),
+    MEMBER("array.task_id", UINT, JOB_TASK),
+    MEMBER("array.task", UINT, JOB_TASK),
+    MEMBER("state_reason", TEXT, JOB_REASON),
+    MEMBER("state.reason", TEXT, JOB_REASON),
+    MEMBER("user_name", TEXT, JOB_USER),
+    MEMBER("user", TEXT, JOB_USER),
+    MEMBER("account", TEXT, JOB_ACCOUNT),
+    MEMBER("partition", TEXT, JOB_PARTITION),
+    MEMBER("name", TEXT, JOB_NAME),
+    MEMBER("nodes", TEXT, JOB_NODES),
+    MEMBER("node_count", UINT, JOB_NODE_COUNT),
+    MEMBER("allocation_nodes", UINT, JOB_NODE_COUNT),
+    MEMBER("cpus", UINT, JOB_CPUS),
+    MEMBER("submit_time", TIME, JOB_SUBMIT),
+    MEMBER("time.submission", TIME, JOB_SUBMIT),
+    MEMBER("start_time", TIME, JOB_START),
+    MEMBER("time.start", TIME, JOB_START),
+    MEMBER("end_time", TIME, JOB_END),
+    MEMBER("time.end", TIME, JOB_END),
+    MEMBER("exit_code", UINT, JOB_WAIT_STATUS),
+    MEMBER("exit_code.return_code", UINT, JOB_EXIT),
+    MEMBER("exit_code.signal.id", UINT, JOB_SIGNAL),
+    MEMBER("exit_code.signal.signal_id", UINT, JOB_SIGNAL),
 };
 
 static const struct member node_members[] = {
-    {"partitions", TYPE_WORDS, NODE_PARTITIONS},
-    {"partition.name", TYPE_WORDS, NODE_PARTITIONS},
-    {"state", TYPE_WORDS, NODE_STATE},
-    {"state_flags", TYPE_WORDS, NODE_STATE},
-    {"node.state", TYPE_WORDS, NODE_STATE},
-    {"cpus", TYPE_UINT, NODE_CPUS},
-    {"cpus.total", TYPE_UINT, NODE_CPUS},
-    {"alloc_cpus", TYPE_UINT, NODE_CPUS_ALLOCATED},
-    {"cpus.allocated", TYPE_UINT, NODE_CPUS_ALLOCATED},
-    {"idle_cpus", TYPE_UINT, NODE_CPUS_IDLE},
-    {"alloc_idle_cpus", TYPE_UINT, NODE_CPUS_IDLE},
-    {"cpus.idle", TYPE_UINT, NODE_CPUS_IDLE},
-    {"nodes.total", TYPE_UINT, NODE_NODES},
-    {"nodes.allocated", TYPE_UINT, NODE_NODES_ALLOCATED},
-    {"nodes.idle", TYPE_UINT, NODE_NODES_IDLE},
+    MEMBER("partitions", WORDS, NODE_PARTITIONS),
+    MEMBER("partition.name", WORDS, NODE_PARTITIONS),
+    MEMBER("state", WORDS, NODE_STATE),
+    MEMBER("state_flags", WORDS, NODE_STATE),
+    MEMBER("node.state", WORDS, NODE_STATE),
+    MEMBER("cpus", UINT, NODE_CPUS),
+    MEMBER("cpus.total", UINT, NODE_CPUS),
+    MEMBER("alloc_cpus", UINT, NODE_CPUS_ALLOCATED),
+    MEMBER("cpus.allocated", UINT, NODE_CPUS_ALLOCATED),
+    MEMBER("idle_cpus", UINT, NODE_CPUS_IDLE),
+    MEMBER("alloc_idle_cpus", UINT, NODE_CPUS_IDLE),
+    MEMBER("cpus.idle", UINT, NODE_CPUS_IDLE),
+    MEMBER("nodes.total", UINT, NODE_NODES),
+    MEMBER("nodes.allocated", UINT, NODE_NODES_ALLOCATED),
+    MEMBER("nodes.idle", UINT, NODE_NODES_IDLE),
 };
 
-const struct slurm_form slurm_jobs = {{"jobs", "jobs"}, job_members, sizeof job_members / sizeof *job_members,
-                                      1u << JOB_ID | 1u << JOB_STATE};
-const struct slurm_form slurm_nodes = {{"nodes", "sinfo"}, node_members, sizeof node_members / sizeof *node_members,
-                                       1u << NODE_STATE};
-_Static_assert((int)JOB_COLUMNS <= (int)COLUMNS_MAX && (int)NODE_COLUMNS <= (int)COLUMNS_MAX, "bits and values for all");
+const struct slurm_form slurm_jobs = {
+    {"jobs", "jobs"}, job_members, sizeof job_members / sizeof *job_members, 1u << JOB_ID | 1u << JOB_STATE};
+const struct slurm_form slurm_nodes = {
+    {"nodes", "sinfo"}, node_members, sizeof node_members / sizeof *node_members, 1u << NODE_STATE};
+_Static_assert((int)JOB_COLUMNS <= (int)COLUMNS_MAX && (int)NODE_COLUMNS <= (int)COLUMNS_MAX,
+               "bits and values for all");
 
 struct walk {
     const struct slurm_form *form;
@@ -93,13 +94,14 @@ struct walk {
     struct diag *why;
     slurm_row_fn fn; /* NULL: only looks whether all is well */
     void *arg;
-    unsigned depth;      /* open objects and arrays */
+    unsigned depth; /* open objects and arrays */
     bool has_list, in_list, in_errors;
     size_t rows;
     struct value row[COLUMNS_MAX];
     uint32_t unset; /* columns whose number is an object that says so */
     char path[PATH_MAX_BYTES];
-    uint8_t path_n[JSON_DEPTH_MAX + 1]; /* of the container at each depth; NOWHERE: longer than all that we know */
+    /* Of the container at each depth; NOWHERE: longer than all that we know. */
+    uint8_t path_n[JSON_DEPTH_MAX + 1];
 };
 
 /* ---------------------------------------------------------------- paths and columns */
@@ -123,7 +125,7 @@ static const struct member *find_member(const struct walk *w, uint8_t path_n)
     if (path_n == NOWHERE)
         return NULL;
     for (size_t i = 0; i < w->form->n_members; i++)
-        if (slice_eq_str(slice_of(w->path, path_n), w->form->members[i].path))
+        if (slice_eq(slice_of(w->path, path_n), w->form->members[i].path))
             return &w->form->members[i];
     return NULL;
 }
@@ -133,7 +135,7 @@ static int text_of(struct walk *w, const struct json_item *item, struct value *o
 {
     struct slice text = item->text;
     *out = value_none();
-    if (text.n > EVENT_TEXT_MAX)
+    if (text.n > SLURM_JSON_TEXT_MAX)
         return 0;
     if (item->escaped) {
         size_t n;
@@ -237,7 +239,8 @@ static int end_entry(struct walk *w)
         if (w->unset & 1u << i)
             w->row[i] = value_none();
         if ((w->form->needed & 1u << i) && w->row[i].type == VALUE_NONE)
-            return diag_set(w->why, E_PROTO, 0, "entry %zu of '%s' lacks what each has: not a form that we know", w->rows,
+            return diag_set(w->why, E_PROTO, 0,
+                            "entry %zu of '%s' lacks what each has: not a form that we know", w->rows,
                             w->form->lists[0]);
     }
     return w->fn ? w->fn(w->arg, w->row) : 0;
@@ -251,7 +254,8 @@ static int open_container(struct walk *w, const struct json_item *item)
     if (w->depth == 1) {
         bool is_array = item->kind == JSON_ARRAY;
         w->in_errors = is_array && slice_eq_str(item->key, "errors");
-        w->in_list = is_array && (slice_eq_str(item->key, w->form->lists[0]) || slice_eq_str(item->key, w->form->lists[1]));
+        w->in_list = is_array && (slice_eq_str(item->key, w->form->lists[0]) ||
+                                  slice_eq_str(item->key, w->form->lists[1]));
         w->has_list |= w->in_list;
     }
     if (w->in_list && w->depth == 2) {
@@ -274,10 +278,11 @@ static int close_container(struct walk *w)
     return r;
 }
 
-/* Anything in "errors" means that the list may not be whole. Says it in Slurm's words where there are some. */
+/* Anything in "errors" means that the list may not be whole. Says so in Slurm's words if it has some. */
 static int refuse_error(const struct walk *w, const struct json_item *item)
 {
-    struct slice said = text_is_utf8(item->text) && item->text.n <= 100 ? item->text : SLICE_LIT("not said which");
+    struct slice said =
+        text_is_utf8(item->text) && item->text.n <= 100 ? item->text : SLICE_LIT("not said which");
     return diag_set(w->why, E_PROTO, 0, "Slurm reports an error: %.*s", SLICE_ARG(said));
 }
 
@@ -299,8 +304,8 @@ static int take_item(struct walk *w, const struct json_item *item)
     return take_scalar(w, item);
 }
 
-static int walk_text(const struct slurm_form *form, struct slice text, struct arena *arena, slurm_row_fn fn, void *arg,
-                     struct diag *why)
+static int walk_text(const struct slurm_form *form, struct slice text, struct arena *arena, slurm_row_fn fn,
+                     void *arg, struct diag *why)
 {
     struct walk w = {.form = form, .arena = arena, .why = why, .fn = fn, .arg = arg};
     struct json_item item;
@@ -314,7 +319,8 @@ static int walk_text(const struct slurm_form *form, struct slice text, struct ar
     return r;
 }
 
-int slurm_json_read(const struct slurm_form *form, struct slice text, slurm_row_fn fn, void *arg, struct diag *why)
+int slurm_json_read(const struct slurm_form *form, struct slice text, slurm_row_fn fn, void *arg,
+                    struct diag *why)
 {
     struct arena arena = {0};
     int r = walk_text(form, text, &arena, NULL, NULL, why);

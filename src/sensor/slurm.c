@@ -6,10 +6,13 @@
 static const struct field job_fields[] = {
     [SLURM_JOB_TARGET] = KEY("target", "the cluster's name"),
     [SLURM_JOB_JOB] = KEY("job", "as users write it: `12`, or `12_3` for a task of an array"),
-    [SLURM_JOB_ID] = FIELD("id", TEXT, TEXT, "", "Slurm's number of the job; each task of an array has its own"),
-    [SLURM_JOB_STATE] = FIELD("state", TEXT, STATE, "", "`PENDING`, `RUNNING`, `COMPLETED`, `FAILED`, ... as Slurm says; "
+    [SLURM_JOB_ID] =
+        FIELD("id", TEXT, TEXT, "", "Slurm's number of the job; each task of an array has its own"),
+    [SLURM_JOB_STATE] = FIELD("state", TEXT, STATE, "",
+                              "`PENDING`, `RUNNING`, `COMPLETED`, `FAILED`, ... as Slurm says; "
                               "`GONE`: no more known to Slurm, and nobody can tell how it ended"),
-    [SLURM_JOB_PREVIOUS] = FIELD("previous", TEXT, STATE, "", "the state before; none when the job is first seen, and so for "
+    [SLURM_JOB_PREVIOUS] = FIELD("previous", TEXT, STATE, "",
+                                 "the state before; none when the job is first seen, and so for "
                                  "all jobs when the sensor is started"),
     [SLURM_JOB_USER] = FIELD("user", TEXT, TEXT, "", "whose job it is"),
     [SLURM_JOB_ACCOUNT] = FIELD("account", TEXT, TEXT, "", "that pays for it"),
@@ -30,17 +33,20 @@ _Static_assert(sizeof job_fields / sizeof *job_fields == SLURM_JOB_FIELDS, "one 
 static const struct field queue_fields[] = {
     [SLURM_QUEUE_TARGET] = KEY("target", "the cluster's name"),
     [SLURM_QUEUE_PARTITION] = KEY("partition", "its name"),
-    [SLURM_QUEUE_PENDING] = FIELD("pending", UINT, GAUGE, "", "jobs that wait; an array's waiting tasks are one, a job for "
+    [SLURM_QUEUE_PENDING] = FIELD("pending", UINT, GAUGE, "",
+                                  "jobs that wait; an array's waiting tasks are one, a job for "
                                   "several partitions counts in each"),
     [SLURM_QUEUE_RUNNING] = FIELD("running", UINT, GAUGE, "", "jobs that run"),
     [SLURM_QUEUE_CPUS] = FIELD("cpus", UINT, GAUGE, "", "of all nodes"),
     [SLURM_QUEUE_CPUS_ALLOCATED] = FIELD("cpus_allocated", UINT, GAUGE, "", "that jobs have"),
     [SLURM_QUEUE_CPUS_IDLE] = FIELD("cpus_idle", UINT, GAUGE, "", "that can be had"),
-    [SLURM_QUEUE_CPUS_OTHER] = FIELD("cpus_other", UINT, GAUGE, "", "neither: of nodes that are down or drained"),
+    [SLURM_QUEUE_CPUS_OTHER] =
+        FIELD("cpus_other", UINT, GAUGE, "", "neither: of nodes that are down or drained"),
     [SLURM_QUEUE_NODES] = FIELD("nodes", UINT, GAUGE, "", "in the partition"),
     [SLURM_QUEUE_NODES_ALLOCATED] = FIELD("nodes_allocated", UINT, GAUGE, "", "on which jobs run"),
     [SLURM_QUEUE_NODES_IDLE] = FIELD("nodes_idle", UINT, GAUGE, "", "that can be had"),
-    [SLURM_QUEUE_NODES_DOWN] = FIELD("nodes_down", UINT, GAUGE, "", "that are down, drained, failed or do not answer"),
+    [SLURM_QUEUE_NODES_DOWN] =
+        FIELD("nodes_down", UINT, GAUGE, "", "that are down, drained, failed or do not answer"),
 };
 _Static_assert(sizeof queue_fields / sizeof *queue_fields == SLURM_QUEUE_FIELDS, "one for each");
 
@@ -51,14 +57,16 @@ static const struct sensor_schema slurm_schemas[] = {
 };
 
 static const struct sensor_option slurm_options[] = {
-    {SENSOR_STRING, "squeue", "squeue", offsetof(struct slurm, squeue), "the program that lists jobs", true, false},
+    {SENSOR_STRING, "squeue", "squeue", offsetof(struct slurm, squeue), "the program that lists jobs", true,
+     false},
     {SENSOR_STRING, "sinfo", "sinfo", offsetof(struct slurm, sinfo),
      "the program that lists nodes and partitions; empty: not used", true, false},
     {SENSOR_STRING, "sacct", "sacct", offsetof(struct slurm, sacct),
      "the program that knows jobs that `squeue` has forgotten; empty: not used", true, false},
     {SENSOR_STRING, "scontrol", "scontrol", offsetof(struct slurm, scontrol),
      "the program that knows the cluster's name; not used if `cluster` is given", true, false},
-    {SENSOR_STRING, "cluster", NULL, offsetof(struct slurm, cluster), "the name to use for the cluster", false, false},
+    {SENSOR_STRING, "cluster", NULL, offsetof(struct slurm, cluster), "the name to use for the cluster",
+     false, false},
     {SENSOR_DURATION, "timeout", "10s", offsetof(struct slurm, timeout_ns),
      "how long Slurm may take to answer, all programs together", false, false},
     {SENSOR_SIZE, "max_bytes", "256MiB", offsetof(struct slurm, max_bytes),

@@ -9,7 +9,7 @@
 #include "sensor/sensor.h"
 
 enum {
-    SLURM_JOBS_MAX = 65536,     /* that squeue may list, and that are known at once */
+    SLURM_JOBS_MAX = 65536, /* that squeue may list, and that are known at once */
     SLURM_PARTITIONS_MAX = 4096
 };
 
@@ -67,10 +67,11 @@ struct slurm {
 
     /* Of one sample. */
     struct sensor_out *out;
-    struct diag *why; /* of the reading */
-    bool has_sent;    /* an event */
+    struct diag *why;  /* of the reading */
+    bool has_sent;     /* an event */
+    size_t part_bytes; /* of events since the last part ended */
     struct arena arena;
-    struct map partitions; /* name -> struct slurm_partition, in arena */
+    struct map partitions;                 /* name -> struct slurm_partition, in arena */
     struct slurm_partition *first, **last; /* the same in the order of sinfo's list */
 };
 

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What Slurm's programs print. Whatever it is: a text that is refused gives no row, and a row has what each row has. The
- * first byte chooses jobs or nodes. */
+/* What Slurm's programs print. Whatever it is: a text that is refused gives no row, and a row has what each
+ * row has. The first byte chooses jobs or nodes. */
 #include "helper/slurm_json.h"
 
 #include "base/text.h"
-#include "event/limits.h"
 
 #include <assert.h>
 
@@ -20,8 +19,10 @@ static int check(void *arg, const struct value *row)
     assert(s->is_nodes ? row[NODE_STATE].type == VALUE_TEXT : row[JOB_ID].type == VALUE_UINT);
     assert(s->is_nodes || row[JOB_STATE].type == VALUE_TEXT);
     for (size_t i = 0; i < n; i++) {
-        assert(row[i].type == VALUE_NONE || row[i].type == VALUE_TEXT || row[i].type == VALUE_UINT || row[i].type == VALUE_FLOAT);
-        assert(row[i].type != VALUE_TEXT || (row[i].n && row[i].n <= EVENT_TEXT_MAX && text_is_utf8(value_slice(row[i]))));
+        assert(row[i].type == VALUE_NONE || row[i].type == VALUE_TEXT || row[i].type == VALUE_UINT ||
+               row[i].type == VALUE_FLOAT);
+        assert(row[i].type != VALUE_TEXT ||
+               (row[i].n && row[i].n <= SLURM_JSON_TEXT_MAX && text_is_utf8(value_slice(row[i]))));
         assert(row[i].type != VALUE_UINT || row[i].u <= UINT64_C(1) << 53);
         assert(row[i].type != VALUE_FLOAT || row[i].f > 0);
     }

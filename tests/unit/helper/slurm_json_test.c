@@ -70,8 +70,9 @@ static void real_22_05(void **state)
     struct rows rows = {0};
     assert_int_equal(read_text(&slurm_jobs, text.p, &rows), 0);
     assert_int_equal(rows.n, 12);
-    assert_non_null(strstr(rows.text.p, " 0=2 1=\"FAILED\" 2=0 4=\"NonZeroExitCode\" 5=\"root\" 7=\"debug\" 8=\"bad\" 9=\"vm\" "
-                                        "10=1 11=1 12=1794794027.0 13=1794794031.0 14=1794794031.0 15=768\n"));
+    assert_non_null(strstr(
+        rows.text.p, " 0=2 1=\"FAILED\" 2=0 4=\"NonZeroExitCode\" 5=\"root\" 7=\"debug\" 8=\"bad\" 9=\"vm\" "
+                     "10=1 11=1 12=1794794027.0 13=1794794031.0 14=1794794031.0 15=768\n"));
     assert_non_null(strstr(rows.text.p, " 0=8 1=\"COMPLETED\" 2=5 3=1 "));
     strbuf_fini(&rows.text);
     strbuf_fini(&text);
@@ -85,16 +86,20 @@ static void newer_form(void **state)
     (void)state;
     struct strbuf text = load(SLURM "squeue-24.11.json");
     expect(&slurm_jobs, text.p,
-           " 0=525 1=\"RUNNING\" 2=0 4=\"None\" 5=\"ada\" 6=\"physics\" 7=\"gpu\" 8=\"m\u00fcon \"4\"\" 9=\"n[1-2]\" 10=2 11=8 "
+           " 0=525 1=\"RUNNING\" 2=0 4=\"None\" 5=\"ada\" 6=\"physics\" 7=\"gpu\" 8=\"m\u00fcon \"4\"\" "
+           "9=\"n[1-2]\" 10=2 11=8 "
            "12=1755290340.0 13=1755290346.0 14=1755290406.0 16=0\n"
-           " 0=527 1=\"FAILED,COMPLETING\" 2=526 3=7 4=\"RaisedSignal:9(Killed)\" 5=\"bob\" 6=\"physics\" 7=\"cpu\" 8=\"task\" "
+           " 0=527 1=\"FAILED,COMPLETING\" 2=526 3=7 4=\"RaisedSignal:9(Killed)\" 5=\"bob\" 6=\"physics\" "
+           "7=\"cpu\" 8=\"task\" "
            "9=\"n3\" 10=1 12=1755290350.0 13=1755290400.0 14=1755290500.0 17=9\n"
-           " 0=526 1=\"PENDING\" 2=526 4=\"Resources\" 5=\"bob\" 7=\"cpu,gpu\" 8=\"task\" 12=1755290350.0 13=1755299999.0\n");
+           " 0=526 1=\"PENDING\" 2=526 4=\"Resources\" 5=\"bob\" 7=\"cpu,gpu\" 8=\"task\" 12=1755290350.0 "
+           "13=1755299999.0\n");
     strbuf_fini(&text);
     text = load(SLURM "sinfo-24.11.json");
-    expect(&slurm_nodes, text.p, " 0=\"gpu\" 1=\"MIXED\" 2=64 3=10 4=54 5=2 6=2 7=0\n"
-                                 " 0=\"cpu\" 1=\"IDLE\" 2=96 3=0 4=96 5=3 6=0 7=3\n"
-                                 " 0=\"cpu\" 1=\"IDLE,DRAIN\" 2=32 3=0 4=32 5=1 6=0 7=0\n");
+    expect(&slurm_nodes, text.p,
+           " 0=\"gpu\" 1=\"MIXED\" 2=64 3=10 4=54 5=2 6=2 7=0\n"
+           " 0=\"cpu\" 1=\"IDLE\" 2=96 3=0 4=96 5=3 6=0 7=3\n"
+           " 0=\"cpu\" 1=\"IDLE,DRAIN\" 2=32 3=0 4=32 5=1 6=0 7=0\n");
     strbuf_fini(&text);
 }
 
@@ -103,7 +108,8 @@ static void sacct_form(void **state)
     (void)state;
     struct strbuf text = load(SLURM "sacct-22.05.json");
     expect(&slurm_jobs, text.p,
-           " 0=6 1=\"FAILED\" 2=0 4=\"NonZeroExitCode\" 5=\"root\" 6=\"physics\" 7=\"debug\" 8=\"waits\" 9=\"vm\" 10=1 "
+           " 0=6 1=\"FAILED\" 2=0 4=\"NonZeroExitCode\" 5=\"root\" 6=\"physics\" 7=\"debug\" 8=\"waits\" "
+           "9=\"vm\" 10=1 "
            "12=1794794027.0 13=1794794496.0 14=1794794500.0 16=7\n"
            " 0=7 1=\"PENDING\" 4=\"None\" 5=\"root\" 8=\"held\"\n"
            " 0=99 1=\"COMPLETED\" 4=\"None\" 5=\"root\" 8=\"not asked for\"\n");
@@ -117,8 +123,10 @@ static void truncated(void **state)
     static const struct {
         const char *path;
         const struct slurm_form *form;
-    } files[] = {{SLURM "squeue-22.05.json", &slurm_jobs}, {SLURM "sinfo-22.05.json", &slurm_nodes},
-                 {SLURM "squeue-24.11.json", &slurm_jobs}, {SLURM "sinfo-24.11.json", &slurm_nodes},
+    } files[] = {{SLURM "squeue-22.05.json", &slurm_jobs},
+                 {SLURM "sinfo-22.05.json", &slurm_nodes},
+                 {SLURM "squeue-24.11.json", &slurm_jobs},
+                 {SLURM "sinfo-24.11.json", &slurm_nodes},
                  {SLURM "sacct-22.05.json", &slurm_jobs}};
     for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
         struct strbuf text = load(files[i].path);
@@ -129,7 +137,8 @@ static void truncated(void **state)
             struct diag why = {0};
             assert_non_null(copy);
             memcpy(copy, text.p, n);
-            assert_int_equal(slurm_json_read(files[i].form, slice_of(copy, n), add_row, &rows, &why), E_PROTO);
+            assert_int_equal(slurm_json_read(files[i].form, slice_of(copy, n), add_row, &rows, &why),
+                             E_PROTO);
             assert_int_equal(rows.n, 0);
             free(copy);
         }
@@ -153,7 +162,8 @@ static void what_is_refused(void **state)
     refuse(&slurm_jobs, "{\"jobs\": [{\"job_id\": 1}]}", E_PROTO);
     refuse(&slurm_jobs, "{\"jobs\": [{\"job_state\": \"RUNNING\"}]}", E_PROTO);
     refuse(&slurm_jobs, "{\"jobs\": [{\"job_id\": -1, \"job_state\": \"RUNNING\"}]}", E_PROTO);
-    refuse(&slurm_jobs, "{\"jobs\": [{\"job_id\": 1, \"job_state\": \"RUNNING\"}, {}]}", E_PROTO); /* the first one, too */
+    refuse(&slurm_jobs, "{\"jobs\": [{\"job_id\": 1, \"job_state\": \"RUNNING\"}, {}]}",
+           E_PROTO); /* the first one, too */
     refuse(&slurm_jobs, "{\"jobs\": [], \"errors\": [{\"error\": \"no contact\"}]}", E_PROTO);
     refuse(&slurm_jobs, "{\"errors\": [{}], \"jobs\": []}", E_PROTO);
     refuse(&slurm_jobs, "{\"errors\": [1], \"jobs\": []}", E_PROTO);
@@ -165,9 +175,12 @@ static void what_is_refused(void **state)
 static void what_is_missing(void **state)
 {
     (void)state;
-    expect(&slurm_jobs, "{\"jobs\":[{\"job_id\":1,\"job_state\":\"X\",\"cpus\":-2,\"node_count\":1.5,\"name\":\"\",\"user_name\":"
-                        "null,\"account\":5,\"nodes\":\"\xff\",\"start_time\":0,\"end_time\":9007199254740993,"
-                        "\"submit_time\":{\"set\":true,\"infinite\":true,\"number\":3},\"exit_code\":\"0\",\"partition\":[{}]}]}",
+    expect(&slurm_jobs,
+           "{\"jobs\":[{\"job_id\":1,\"job_state\":\"X\",\"cpus\":-2,\"node_count\":1.5,\"name\":\"\",\"user_"
+           "name\":"
+           "null,\"account\":5,\"nodes\":\"\xff\",\"start_time\":0,\"end_time\":9007199254740993,"
+           "\"submit_time\":{\"set\":true,\"infinite\":true,\"number\":3},\"exit_code\":\"0\",\"partition\":["
+           "{}]}]}",
            " 0=1 1=\"X\"\n");
 }
 
@@ -178,7 +191,8 @@ static void limits(void **state)
     struct rows rows = {.fail_at = 2};
     strbuf_add_str(&text, "{\"jobs\": [");
     for (size_t i = 0; i <= SLURM_JSON_ROWS_MAX; i++)
-        strbuf_add_str(&text, i ? ",{\"job_id\":1,\"job_state\":\"A\"}" : "{\"job_id\":1,\"job_state\":\"A\"}");
+        strbuf_add_str(&text,
+                       i ? ",{\"job_id\":1,\"job_state\":\"A\"}" : "{\"job_id\":1,\"job_state\":\"A\"}");
     strbuf_add_str(&text, "]}");
     refuse(&slurm_jobs, text.p, E_LIMIT);
     strbuf_reset(&text);
@@ -198,8 +212,9 @@ static void limits(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(real_22_05),      cmocka_unit_test(newer_form),      cmocka_unit_test(sacct_form), cmocka_unit_test(truncated),
-        cmocka_unit_test(what_is_refused), cmocka_unit_test(what_is_missing), cmocka_unit_test(limits),
+        cmocka_unit_test(real_22_05), cmocka_unit_test(newer_form),      cmocka_unit_test(sacct_form),
+        cmocka_unit_test(truncated),  cmocka_unit_test(what_is_refused), cmocka_unit_test(what_is_missing),
+        cmocka_unit_test(limits),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -9,10 +9,9 @@
  *                 "exit_code": {"return_code": {...}, "signal": {"id": {...}}}
  *     sinfo:      {"nodes": [one a node]}    {"sinfo": [one a partition and state of nodes]}
  *
- * Nothing is trusted: numbers over 2^53 and texts that are no UTF-8 or longer than
- * SLURM_JSON_TEXT_MAX (so that all of a job fit an event) are missing. A text is read twice, so that one that
- * is broken anywhere gives no row at all. Cost: 16 us a
- * job, whose text is 3 KB. */
+ * Nothing is trusted: numbers over 2^53 and texts that are no UTF-8 or longer than SLURM_JSON_TEXT_MAX (so
+ * that all of a job fit an event) are missing. A text is read twice, so that one that is broken anywhere
+ * gives no row at all. Cost: 16 us a job, whose text is 3 KB. */
 #ifndef GRIDLINE_HELPER_SLURM_JSON_H
 #define GRIDLINE_HELPER_SLURM_JSON_H
 

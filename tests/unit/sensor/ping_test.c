@@ -28,7 +28,8 @@ static bool may_use_icmp;
 static void run_until(struct sense *s, const char *text)
 {
     assert_int_equal(sense_run(s), 0);
-    for (int i = 0; i < 1000 && !(s->text.n && strstr(s->text.p, text)); i++) {
+    for (int64_t until = clock_mono_ns() + 60 * NS_PER_S;
+         clock_mono_ns() < until && !(s->text.n && strstr(s->text.p, text));) {
         struct pollfd fd = {instance_wait_fd(s->instance), POLLIN, 0};
         if (fd.fd < 0)
             break;

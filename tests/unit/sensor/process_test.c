@@ -513,7 +513,7 @@ static void open_live(struct sense *s, const char *watch, const char *pattern)
 /* Runs the sensor until its rows have the text: when the kernel tells, or again and again where it polls. */
 static void wait_for(struct sense *s, const char *text)
 {
-    for (int i = 0; i < 1000; i++) {
+    for (int64_t until = clock_mono_ns() + 60 * NS_PER_S; clock_mono_ns() < until;) {
         if (s->text.n && strstr(s->text.p, text))
             return;
         struct pollfd fd = {instance_wait_fd(s->instance), POLLIN, 0};

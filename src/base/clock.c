@@ -31,11 +31,6 @@ int64_t clock_boot_ns(void)
 
 __extension__ typedef __int128 wide; /* seconds * 1e9 passes 64 bits at the ends of the range */
 
-struct civil {
-    int year, month, day, hour, minute, second;
-    int64_t ns;
-};
-
 static int64_t days_from_civil(int y, int m, int d)
 {
     y -= m <= 2;
@@ -46,7 +41,7 @@ static int64_t days_from_civil(int y, int m, int d)
     return era * 146097 + doe - 719468;
 }
 
-static void civil_from_days(int64_t days, struct civil *c)
+static void civil_from_days(int64_t days, struct clock_civil *c)
 {
     days += 719468;
     int64_t era = (days >= 0 ? days : days - 146096) / 146097;
@@ -59,9 +54,9 @@ static void civil_from_days(int64_t days, struct civil *c)
     c->year = (int)(yoe + era * 400) + (c->month <= 2);
 }
 
-static struct civil civil_of(int64_t t)
+static struct clock_civil civil_of(int64_t t)
 {
-    struct civil c;
+    struct clock_civil c;
     int64_t seconds = t / NS_PER_S;
     c.ns = t % NS_PER_S;
     if (c.ns < 0) {
@@ -113,7 +108,7 @@ static const struct second_cache *cached_second(int64_t t, int64_t *ns)
     }
     if (cache.valid && cache.second == second)
         return &cache;
-    struct civil c = civil_of(t);
+    struct clock_civil c = civil_of(t);
     char *p = cache.ulm;
     const int parts[] = {c.year, c.month, c.day, c.hour, c.minute, c.second};
     for (int i = 0; i < 6; i++)
@@ -184,13 +179,13 @@ static bool is_date(int year, int month, int day)
 }
 
 /* Second 60 is a leap second: it counts as the first of the next minute, as UNIX time has it. */
-static bool is_time_of_day(const struct civil *c)
+static bool is_time_of_day(const struct clock_civil *c)
 {
     return c->hour >= 0 && c->hour <= 23 && c->minute >= 0 && c->minute <= 59 && c->second >= 0 &&
            c->second <= 60;
 }
 
-static int civil_to_ns(const struct civil *c, int64_t zone_s, int64_t *out)
+int clock_from_civil(const struct clock_civil *c, int64_t zone_s, int64_t *out)
 {
     if (!is_date(c->year, c->month, c->day) || !is_time_of_day(c))
         return E_PROTO;
@@ -232,11 +227,12 @@ static int parse_zone(struct slice s, int64_t *zone_s)
 
 int clock_parse_iso(struct slice s, int64_t *out)
 {
-    struct civil c = {.year = fixed_digits(s, 0, 4), .month = fixed_digits(s, 5, 2), .day = fixed_digits(s, 8, 2)};
+    struct clock_civil c = {
+        .year = fixed_digits(s, 0, 4), .month = fixed_digits(s, 5, 2), .day = fixed_digits(s, 8, 2)};
     if (c.year < 0 || c.month < 0 || c.day < 0 || s.p[4] != '-' || s.p[7] != '-')
         return E_PROTO;
     if (s.n == 10)
-        return civil_to_ns(&c, 0, out);
+        return clock_from_civil(&c, 0, out);
     c.hour = fixed_digits(s, 11, 2);
     c.minute = fixed_digits(s, 14, 2);
     c.second = fixed_digits(s, 17, 2);
@@ -250,7 +246,7 @@ int clock_parse_iso(struct slice s, int64_t *out)
     int64_t zone;
     if (digits == 0 || parse_zone(slice_from(s, at), &zone) < 0)
         return E_PROTO;
-    return civil_to_ns(&c, zone, out);
+    return clock_from_civil(&c, zone, out);
 }
 
 /* Eight digits as a number, or -1: all at once, by pairs, then fours. */
@@ -291,7 +287,7 @@ int clock_parse_ulm(struct slice s, int64_t *out, size_t *digits)
     int64_t date = s.n < at ? -1 : eight_digits(s.p), time = s.n < at ? -1 : eight_digits(s.p + 6), second;
     if (date < 0 || time < 0 || day_start(date, &second) < 0)
         return E_PROTO;
-    struct civil c = {
+    struct clock_civil c = {
         .hour = (int)(time / 10000 % 100), .minute = (int)(time / 100 % 100), .second = (int)(time % 100)};
     if (at < s.n && s.p[at] == '.')
         c.ns = parse_fraction(s, &at, &n);

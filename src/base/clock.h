@@ -13,6 +13,15 @@ int64_t clock_utc_ns(void);  /* CLOCK_REALTIME */
 int64_t clock_mono_ns(void); /* CLOCK_MONOTONIC: for intervals and deadlines */
 int64_t clock_boot_ns(void); /* CLOCK_BOOTTIME: goes on during suspend */
 
+/* A date and time of day as people write them. */
+struct clock_civil {
+    int year, month, day, hour, minute, second;
+    int64_t ns;
+};
+/* The time it is in a zone zone_s seconds east of UTC. E_PROTO: no such date or time of day (second 60 is one);
+ * -ERANGE. */
+int clock_from_civil(const struct clock_civil *c, int64_t zone_s, int64_t *out);
+
 enum { CLOCK_TEXT_MAX = 40 };
 
 /* 2026-11-15T21:20:28.123456Z; the fraction has 6 digits, or 9 where the time is not whole microseconds. */

@@ -1,0 +1,198 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* logfilter_internal.h - a filter from the inside: made by logfilter_load.c, run by logfilter.c. */
+#ifndef GRIDLINE_HELPER_LOGFILTER_INTERNAL_H
+#define GRIDLINE_HELPER_LOGFILTER_INTERNAL_H
+
+#include "base/arena.h"
+#include "base/map.h"
+#include "event/value.h"
+#include "helper/logfilter.h"
+
+#define PCRE2_CODE_UNIT_WIDTH 8
+#include <pcre2.h>
+
+/* ---- times: logfilter_time.c ---- */
+
+struct logtime_zone {
+    bool is_local;    /* as the system's zone has it; else offset_s */
+    int64_t offset_s; /* east of UTC */
+    /* What local time was for the hour last asked for: zones change on the hour. */
+    int64_t cached_hour, cached_offset_s;
+    bool is_cached;
+};
+
+/* local, utc or ±HH:MM. */
+int logtime_zone_parse(struct slice s, struct logtime_zone *out);
+/* Can the format be used? E_PROTO: *bad is the first letter behind a % that is none of ours. */
+int logtime_check(const char *format, char *bad);
+/* All of text must be in the format. A year that the format lacks is the one that brings it nearest to
+ * now_ns. */
+int logtime_parse(const char *format, struct slice text, struct logtime_zone *zone, int64_t now_ns,
+                  int64_t *out);
+
+/* ---- values: logfilter_value.c ---- */
+
+enum logvalue_type {
+    LOGVALUE_TEXT,
+    LOGVALUE_INT,
+    LOGVALUE_UINT,
+    LOGVALUE_FLOAT,
+    LOGVALUE_BOOL,
+    LOGVALUE_DURATION, /* 90, 1.5s, 01:30, 1-02:03:04: a float of seconds */
+    LOGVALUE_SIZE,     /* 10, 4k, 2MiB: a uint of bytes */
+    LOGVALUE_TIME,     /* in one of the filter's time formats: a float of seconds since 1970 */
+    LOGVALUE_TYPES
+};
+
+int logvalue_type_parse(struct slice s, enum logvalue_type *out);
+/* Not for LOGVALUE_TIME. E_PROTO, -ERANGE: the text is no such value. */
+int logvalue_parse(enum logvalue_type type, struct slice text, struct value *out);
+
+/* ---- tables: logfilter_table.c ---- */
+
+struct table_entry;
+
+struct logtable {
+    struct slice name;
+    size_t max;
+    struct map by_key;
+    struct table_entry *newest, *oldest;
+    bool is_filled; /* some rule puts entries into it */
+};
+
+/* An entry: fields as table_add_field wrote them. */
+struct table_view {
+    int64_t time_ns;
+    struct slice fields;
+};
+
+void table_fini(struct logtable *t);
+/* Adds or replaces; copies. Forgets the oldest entry of a full table and counts it; so is an entry over the
+ * limit. */
+void table_put(struct logtable *t, struct slice key, int64_t time_ns, struct slice fields, uint64_t *evicted);
+bool table_get(const struct logtable *t, struct slice key, struct table_view *out);
+void table_remove(struct logtable *t, struct slice key);
+void table_add_field(struct strbuf *out, struct slice name, struct value v);
+/* The next field of an entry from *rest; false at its end. */
+bool table_next_field(struct slice *rest, struct named_value *out);
+
+/* ---- the filter ---- */
+
+struct group {
+    struct slice name;
+    uint32_t number;
+    enum logvalue_type type;
+    bool is_field; /* its name does not start with an underscore */
+};
+
+struct pattern {
+    pcre2_code *code;
+    struct group *groups;
+    size_t n_groups;
+};
+
+struct pattern_list {
+    struct pattern *v;
+    size_t n;
+};
+
+/* "job {id} on {host}": text and the names of groups, by turns. */
+struct template_part {
+    struct slice text;
+    bool is_group;
+};
+struct template
+{
+    struct template_part *v;
+    size_t n; /* 0 = not given */
+};
+
+struct typed_template {
+    struct slice name;
+    struct template value;
+    enum logvalue_type type;
+};
+
+struct type_of {
+    struct slice name;
+    enum logvalue_type type;
+};
+
+struct level_of {
+    struct slice text;
+    uint8_t level;
+};
+
+struct table_use {
+    struct logtable *table; /* NULL = none */
+    struct template key;
+};
+
+struct rule {
+    struct slice label; /* the section's title */
+    struct pattern_list match;
+    struct template name, level, prog, id, target;
+    enum logvalue_type id_type;
+    struct slice time_group;
+    struct typed_template *fields;
+    size_t n_fields;
+    struct table_use remember, recall, forget, end;
+    struct slice *keep; /* fields to remember */
+    size_t n_keep;      /* 0 = all */
+    bool emits;
+};
+
+enum multiline { LINES_SINGLE, LINES_START, LINES_CONTINUE, LINES_END };
+
+struct capture {
+    struct slice name, text;
+    enum logvalue_type type;
+    bool is_field;
+};
+
+struct logfilter {
+    struct arena arena; /* all texts and arrays of the filter */
+    struct pattern_list prefix, skip;
+    struct rule *rules;
+    size_t n_rules;
+    size_t n_patterns;
+    const char **time_formats;
+    size_t n_time_formats;
+    struct logtime_zone zone;
+    bool time_missing_is_last; /* a record without a time has that of the last one that had one */
+    struct slice unmatched;    /* name of its event; empty = dropped */
+    struct level_of *levels;
+    size_t n_levels;
+    struct logtable tables[LOGFILTER_TABLES_MAX];
+    size_t n_tables;
+
+    enum multiline multiline;
+    struct pattern_list multiline_pattern; /* one */
+    struct slice join;
+    size_t lines_max;
+    int64_t wait_ns;
+
+    /* For running. */
+    pcre2_match_context *context;
+    pcre2_jit_stack *jit_stack;
+    pcre2_match_data *data;
+    int64_t last_time_ns;
+    bool has_last_time;
+    struct strbuf record; /* lines of the record that was started */
+    size_t n_lines;       /* of it; 0 = none was started */
+    bool is_record_cut;
+    size_t n_captures;
+    struct capture captures[2 * LOGFILTER_GROUPS_MAX];
+    struct arena scratch; /* texts of the event being made */
+    struct strbuf text;   /* one of them while it grows */
+    struct strbuf stored;
+    struct named_value values[EVENT_FIELDS_MAX];
+    size_t n_values;
+    uint32_t pairs_max; /* of any pattern's groups */
+    struct logfilter_stats stats;
+};
+
+/* What all filters need before the first line. */
+int logfilter_prepare(struct logfilter *f);
+
+#endif

@@ -400,12 +400,20 @@ def case_logfile(work):
     total = int(writer.communicate()[0])
     running.remove(writer)
     count = lambda: [e["n"] for e in gateway.events() if e["name"] == "app.line"]
-    wait_for(lambda: len(count()) >= total, f"{total} lines", 120)
+    try:
+        wait_for(lambda: len(count()) >= total, f"{total} lines", 60)
+    except AssertionError as e:
+        got = set(count())
+        first = [n for n in range(1, total + 1) if n not in got]
+        others = [x for x in gateway.events() if x["name"] != "app.line" and x["name"] != "agent.state"]
+        raise AssertionError(f"{e}: {len(count())} came; {len(first)} are missing, the first {first[:5]}, the last {first[-1:]}; {others[-8:]}")
     assert agent.stop() == 0, agent.log()
     assert gateway.stop() == 0
     got = count()
     twice = len(got) - len(set(got))
-    assert twice == 0, f"{twice} lines came twice"
+    seen = set()
+    again = [n for n in got if n in seen or seen.add(n)]
+    assert twice == 0, f"{twice} lines came twice, {again[0]} to {again[-1]}"
     assert sorted(got) == list(range(1, total + 1)), f"{total - len(set(got))} lines are missing"
     print(f"{total} lines, {kills} kills")
 

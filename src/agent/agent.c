@@ -68,6 +68,11 @@ static void self_counts(void *arg, struct self_counts *out)
     manager_stats(a->manager, &ms);
     *out = (struct self_counts){.streams = ms.streams, .sensors = ms.running, .slowed = ms.slowed};
     out->events_dropped = flow_refused(a->flow) + ms.refused_rows;
+    if (a->portmon) {
+        struct portmon_cost pc = portmon_cost(a->portmon);
+        out->port_looks = pc.looks;
+        out->port_ns = pc.ns;
+    }
     if (a->sinks.local) {
         struct local_counts lc;
         local_counts(a->sinks.local, &lc);

@@ -34,6 +34,8 @@ static const struct field self_fields[] = {
     FIELD("consumers", UINT, GAUGE, "", "consumers on this host"),
     FIELD("sensors", UINT, GAUGE, "", "sensors that run"),
     FIELD("slowed", UINT, GAUGE, "", "sensors slowed to keep the budget"),
+    FIELD("port_looks", UINT, COUNTER, "", "times the port monitor looked for traffic"),
+    FIELD("port_time", UINT, COUNTER, "us", "time it took for that"),
 };
 
 static const struct field sensor_fields[] = {
@@ -94,10 +96,10 @@ static void add_counts(const struct sensor_self *self, struct value *row)
 {
     struct self_counts c = {0};
     self->counts(self->arg, &c);
-    const uint64_t all[] = {c.samples_taken, c.samples_passed, c.samples_dropped, c.events_taken,
-                            c.events_passed, c.events_queued,  c.events_dropped,  c.local_passed,
-                            c.local_dropped, c.bytes_sent,     c.bytes_received,  c.streams,
-                            c.consumers,     c.sensors,        c.slowed};
+    const uint64_t all[] = {c.samples_taken,  c.samples_passed, c.samples_dropped, c.events_taken, c.events_passed,
+                            c.events_queued,  c.events_dropped, c.local_passed,    c.local_dropped, c.bytes_sent,
+                            c.bytes_received, c.streams,        c.consumers,       c.sensors,       c.slowed,
+                            c.port_looks,     c.port_ns / 1000};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         row[5 + i] = value_uint(all[i]);
 }

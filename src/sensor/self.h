@@ -11,6 +11,7 @@ struct self_counts {
     uint64_t local_passed, local_dropped; /* to consumers on this host */
     uint64_t bytes_sent, bytes_received;
     uint64_t streams, consumers, sensors;
+    uint64_t port_looks, port_ns; /* the port monitor's: how often, and the time that took */
     uint64_t slowed; /* sensors that run less often than configured, to keep the budget */
 };
 

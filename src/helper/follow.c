@@ -327,10 +327,8 @@ static int finish_piece(struct follow *f)
     struct known_place end = follow_place(f, 0);
     const struct piece *p = &f->pieces[0];
     follow_mark_done(&f->mark, &end);
-    if (!p->is_late) {
-        f->before_since_ns = p->since_ns;
+    if (!p->is_late)
         f->before_changed_ns = p->is.changed_ns;
-    }
     piece_close(&f->pieces[0]);
     memmove(&f->pieces[0], &f->pieces[1], --f->n_pieces * sizeof f->pieces[0]);
     f->stats.rotations++;
@@ -343,7 +341,7 @@ static void note_waiting(struct follow *f)
     if (f->has_mark)
         return;
     f->mark.flags = MARK_BETWEEN;
-    f->mark.born_ns = f->mark.changed_ns = f->utc_ns;
+    f->mark.changed_ns = f->utc_ns;
     f->has_mark = true;
 }
 
@@ -428,7 +426,6 @@ void follow_position(const struct follow *f, enum follow_when when, struct strbu
         bool is_between = m.at.offset == 0;
         m.dev = p->is.dev;
         m.line = p->line - is_before;
-        m.born_ns = is_between ? f->before_since_ns : p->since_ns;
         m.changed_ns = is_between ? f->before_changed_ns : p->is.changed_ns;
         m.flags = is_between ? MARK_BETWEEN : p->is_skipping && !is_before ? MARK_SKIPPING : 0;
     }

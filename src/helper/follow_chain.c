@@ -6,11 +6,9 @@
  * known: not one of the pieces, not a copy of one, not a file read to its end before. The file that has the
  * log's name comes last whatever its age: with copytruncate it is the oldest of all.
  *
- * Order is by the last write. Usually births have the same order, but not where files are copied and
- * truncated: then the log is older than its copies. A file comes after another if its last write does; or,
- * since a writer may keep the old file open and write to it after all of the next one's life, if it was born
- * and last written after the other's life began. That is its birth, or, where that is later, the last write
- * of what is read before it, or of itself when it was first seen or truncated (piece.since_ns).
+ * Order is by the last write. Births would give the same where files are renamed, but not where they are
+ * copied and truncated: then the log is older than its copies. They would be better only for a writer that
+ * keeps a file open through two rotations.
  *
  * Packed files are not unpacked. Their last write is that of the file they were made from; what they held is
  * a gap. */
@@ -24,10 +22,9 @@
 
 /* What a file must come after. */
 struct reference {
-    struct found file;  /* born_ns is the piece's since_ns */
+    struct found file;
     bool is_found;      /* file is in the folder, or an open piece */
     bool has_name;      /* file.name is where it is now */
-    uint64_t apart;     /* inode that the caller appends itself; 0 = none */
     uint64_t lost_from; /* !is_found: the offset of the place that is lost, which may be in a packed file */
 };
 
@@ -77,7 +74,6 @@ static int open_found(int dir, const struct found *f, struct piece *out)
         return r;
     }
     p.head = fingerprint_of(slice_of(head, (size_t)n));
-    p.since_ns = p.is.born_ns;
     *out = p;
     return 0;
 }
@@ -98,8 +94,8 @@ static const struct found *find_ino(const struct follow_scan *s, uint64_t dev, u
     return NULL;
 }
 
-/* The file with that place: of that inode if by_ino, else of any other. 0, E_NODATA, -EAGAIN, -errno. Nothing but the
- * inode speaks for a file that was empty: it must be on the same device, too. */
+/* The file with that place: of that inode if by_ino, else of any other. 0, E_NODATA, -EAGAIN, -errno. Nothing
+ * but the inode speaks for a file that was empty: it must be on the same device, too. */
 static int find_place(struct follow *f, int dir, const struct known_place *k, uint64_t dev, bool by_ino,
                       struct piece *out)
 {
@@ -165,14 +161,12 @@ static bool is_known(const struct follow *f, struct piece *c)
 static bool is_after(const struct found *c, const struct reference *ref)
 {
     const struct found *r = &ref->file;
-    if (c->ino == ref->apart && ref->apart)
-        return false;
     if (c->kind == FOUND_PACKED)
         return ref->is_found ? c->changed_ns > r->changed_ns : c->changed_ns >= r->changed_ns;
-    if (c->changed_ns > r->changed_ns || (c->born_ns > r->born_ns && c->changed_ns >= r->born_ns))
-        return true;
+    if (c->changed_ns != r->changed_ns)
+        return c->changed_ns > r->changed_ns;
     /* Written in the same instant it may be older: then it was read, and is known. */
-    return c->changed_ns == r->changed_ns && (!ref->has_name || follow_scan_order(c, r) > 0);
+    return !ref->has_name || follow_scan_order(c, r) > 0;
 }
 
 /* Is the file that it was made from still there, too? It is being packed. */
@@ -196,8 +190,6 @@ static void gap_add(struct gap *g, const char *reason, bool is_known, uint64_t l
 
 static void append(struct follow *f, struct piece *p)
 {
-    if (f->n_pieces > 0 && f->pieces[f->n_pieces - 1].is.changed_ns > p->since_ns)
-        p->since_ns = f->pieces[f->n_pieces - 1].is.changed_ns;
     p->gap = f->gap;
     f->gap = (struct gap){0};
     f->pieces[f->n_pieces++] = *p;
@@ -383,8 +375,6 @@ static int locate_first(struct follow *f, int dir)
         r = open_found(dir, find_kind(&f->scan, FOUND_LOG), &p);
     if (r < 0)
         return r;
-    p.since_ns = p.is.changed_ns;
-    f->before_since_ns = p.is.born_ns;
     f->before_changed_ns = newest_rotated(f);
     r = f->options.from_start ? 0 : start_at_end(&p);
     append(f, &p); /* closed with the others on failure */
@@ -393,7 +383,7 @@ static int locate_first(struct follow *f, int dir)
 
 static struct reference reference_before(const struct follow *f)
 {
-    return (struct reference){.file = {.born_ns = f->before_since_ns, .changed_ns = f->before_changed_ns}};
+    return (struct reference){.file = {.changed_ns = f->before_changed_ns}};
 }
 
 /* The place is in no file. */
@@ -402,7 +392,6 @@ static int locate_lost(struct follow *f, int dir)
     const struct found *log = find_kind(&f->scan, FOUND_LOG);
     if (!log)
         return E_NODATA; /* rotation is under way: look again later */
-    f->before_since_ns = f->mark.born_ns;
     f->before_changed_ns = f->mark.changed_ns;
     struct reference ref = reference_before(f);
     ref.lost_from = f->mark.at.offset;
@@ -428,7 +417,6 @@ static int locate_between(struct follow *f, int dir)
 {
     if (!find_kind(&f->scan, FOUND_LOG))
         return E_NODATA; /* rotation is under way: look again later */
-    f->before_since_ns = f->mark.born_ns;
     f->before_changed_ns = f->mark.changed_ns;
     struct reference ref = reference_before(f);
     ref.is_found = f->mark.at.ino != 0;
@@ -446,10 +434,7 @@ static int locate_from(struct follow *f, int dir, struct piece *p)
 {
     p->line = f->mark.line;
     p->is_skipping = f->mark.flags & MARK_SKIPPING;
-    if (!p->is_copy)
-        p->since_ns = f->mark.born_ns;
     struct reference ref = {.file = p->is, .is_found = true, .has_name = true};
-    ref.file.born_ns = p->since_ns;
     append(f, p);
     if (ref.file.kind == FOUND_LOG)
         return 0;
@@ -508,6 +493,20 @@ int chain_locate(struct follow *f, struct diag *why)
     return r < 0 ? failed(f, r, why) : 0;
 }
 
+/* What the scan says of the pieces: the log may have been renamed since it was opened. */
+static void refresh(struct follow *f)
+{
+    for (size_t i = 0; i < f->n_pieces; i++) {
+        struct piece *p = &f->pieces[i];
+        const struct found *now = find_ino(&f->scan, p->is.dev, p->is.ino);
+        p->is.kind = now ? now->kind : FOUND_OTHER;
+        if (now)
+            memcpy(p->is.name, now->name, sizeof now->name);
+        if (now && i > 0)
+            p->is.changed_ns = now->changed_ns;
+    }
+}
+
 static int extend_in(struct follow *f, int dir)
 {
     const struct piece *last = &f->pieces[f->n_pieces - 1];
@@ -517,11 +516,11 @@ static int extend_in(struct follow *f, int dir)
         r = follow_stat(last->fd, "", AT_EMPTY_PATH, &ref.file);
     if (r < 0)
         return r;
+    refresh(f);
     const struct found *now = find_ino(&f->scan, ref.file.dev, ref.file.ino);
     if (now)
         ref.file = *now;
     ref.has_name = now != NULL;
-    ref.file.born_ns = last->since_ns;
     r = append_rotated(f, dir, &ref, NULL);
     return r < 0 ? r : append_log(f, dir);
 }
@@ -544,13 +543,13 @@ int chain_extend(struct follow *f, struct diag *why)
     return r == -EAGAIN ? 0 : failed(f, r, why);
 }
 
-/* Before the first piece that was written later; the log's own file stays last. */
-static void insert(struct follow *f, const struct piece *p)
+/* At the front or before the first piece that was written later; the log's own file stays last. */
+static void insert(struct follow *f, const struct piece *p, bool at_front)
 {
     size_t at = 0;
     if (f->n_pieces == FOLLOW_PIECES_MAX) /* found again when the others have been read */
         piece_close(&f->pieces[--f->n_pieces]);
-    while (at < f->n_pieces && f->pieces[at].is.kind != FOUND_LOG &&
+    while (!at_front && at < f->n_pieces && f->pieces[at].is.kind != FOUND_LOG &&
            follow_scan_order(&f->pieces[at].is, &p->is) < 0)
         at++;
     memmove(&f->pieces[at + 1], &f->pieces[at], (f->n_pieces - at) * sizeof f->pieces[0]);
@@ -558,33 +557,50 @@ static void insert(struct follow *f, const struct piece *p)
     f->n_pieces++;
 }
 
-/* Appends what was not known, and sorts it in. */
-static int first_in(struct follow *f, int dir)
+/* Sorts in what came after ref and is not known. A gap comes before all of it. reason as in append_rotated.
+ */
+static int merge(struct follow *f, int dir, const struct reference *ref, const char *reason)
 {
-    struct reference ref = reference_before(f);
+    struct piece found[FOLLOW_PIECES_MAX];
+    struct gap gap = f->gap;
     size_t had = f->n_pieces;
-    ref.is_found = true;
-    int r = follow_scan_run(&f->scan, dir, f->name, false);
-    if (r < 0 || had == FOLLOW_PIECES_MAX)
-        return r;
-    r = append_rotated(f, dir, &ref, NULL);
+    refresh(f);
+    int r = append_rotated(f, dir, ref, reason);
     if (r < 0) {
         drop_pieces(f, had);
+        f->gap = gap;
         return r;
     }
-    uint64_t front = f->pieces[0].is.ino;
-    struct piece found[FOLLOW_PIECES_MAX];
     size_t n = f->n_pieces - had;
     memcpy(found, &f->pieces[had], n * sizeof *found);
     f->n_pieces = had;
-    for (size_t i = 0; i < n; i++)
-        insert(f, &found[i]);
-    return f->pieces[0].is.ino != front;
+    gap = f->gap;
+    f->gap = (struct gap){0};
+    for (size_t i = 0; i < n; i++) {
+        if (found[i].gap.reason)
+            gap_add(&gap, found[i].gap.reason, found[i].gap.is_known, found[i].gap.lost);
+        found[i].gap = (struct gap){0};
+        insert(f, &found[i], false);
+    }
+    if (gap.reason)
+        gap_add(&f->pieces[0].gap, gap.reason, gap.is_known, gap.lost);
+    return 0;
+}
+
+/* 1: pieces[0] is another now. */
+static int first_in(struct follow *f, int dir)
+{
+    struct reference ref = reference_before(f);
+    uint64_t front = f->pieces[0].is.ino;
+    ref.is_found = true;
+    int r = follow_scan_run(&f->scan, dir, f->name, false);
+    if (r == 0)
+        r = merge(f, dir, &ref, NULL);
+    return r < 0 ? r : f->pieces[0].is.ino != front;
 }
 
 int chain_first(struct follow *f, struct diag *why)
 {
-    struct gap gap = f->gap;
     int dir = open_dir(f);
     if (dir == -ENOENT || dir == -ENOTDIR)
         return 0;
@@ -596,8 +612,6 @@ int chain_first(struct follow *f, struct diag *why)
         r = follow_prime(f);
         return r < 0 && r != -EAGAIN ? failed(f, r, why) : 1;
     }
-    if (r < 0)
-        f->gap = gap;
     return r < 0 && r != -EAGAIN ? failed(f, r, why) : r;
 }
 
@@ -617,54 +631,48 @@ static int find_copy(struct follow *f, int dir, struct piece *out)
     return E_NODATA;
 }
 
-/* Starts pieces[0] anew: [copy of it,] later copies, itself from its start, the pieces after it. copy is NULL
- * when there is none. Those that don't fit are closed: they are found again when the others have been read.
- */
+/* It is about to be inserted elsewhere. */
+static void forget_piece(struct follow *f, uint64_t ino)
+{
+    for (size_t i = 1; i < f->n_pieces; i++) {
+        if (f->pieces[i].is.ino != ino)
+            continue;
+        piece_close(&f->pieces[i]);
+        memmove(&f->pieces[i], &f->pieces[i + 1], (--f->n_pieces - i) * sizeof f->pieces[0]);
+        return;
+    }
+}
+
+/* pieces[0] is read from its start, after the copy of what it held and later copies. copy is NULL when there
+ * is none. On failure everything is as it was, for another try. */
 static int start_anew(struct follow *f, int dir, struct piece *copy)
 {
-    struct piece had[FOLLOW_PIECES_MAX];
-    size_t n_had = f->n_pieces;
-    memcpy(had, f->pieces, n_had * sizeof *had);
-    struct reference ref = {.file = copy ? copy->is : had[0].is,
-                            .is_found = copy,
-                            .has_name = copy,
-                            .apart = had[0].is.ino,
-                            .lost_from = had[0].offset};
-    ref.file.born_ns = copy ? copy->since_ns : had[0].since_ns;
-    f->n_pieces = 0;
-    if (!copy) {
-        f->before_since_ns = had[0].since_ns;
-        f->before_changed_ns = had[0].is.changed_ns;
-    }
+    struct piece *p = &f->pieces[0], old = *p;
+    struct reference ref = {
+        .file = copy ? copy->is : old.is, .is_found = copy, .has_name = copy, .lost_from = old.offset};
+    int r = follow_stat(p->fd, "", AT_EMPTY_PATH, &p->is);
+    if (r < 0)
+        return r;
+    p->offset = p->line = 0;
+    p->is_skipping = p->is_copy = p->is_late = false;
+    p->head = (struct fingerprint){0};
     if (copy) {
-        copy->line = had[0].line;
-        copy->is_skipping = had[0].is_skipping;
-        append(f, copy);
+        forget_piece(f, copy->is.ino);
+        copy->line = old.line;
+        copy->is_skipping = old.is_skipping;
+        insert(f, copy, true);
     }
-    int r = append_rotated(f, dir, &ref,
-                           copy ? NULL : "the file was truncated and there is no copy of what it held");
-    struct piece *again = &had[0];
-    if (r == 0)
-        r = follow_stat(again->fd, "", AT_EMPTY_PATH, &again->is);
-    if (r < 0) { /* as before, for another try */
-        drop_pieces(f, 0);
-        memcpy(f->pieces, had, n_had * sizeof *had);
-        f->n_pieces = n_had;
-        f->gap = (struct gap){0};
+    r = merge(f, dir, &ref, copy ? NULL : "the file was truncated and there is no copy of what it held");
+    if (r < 0) {
+        if (copy) {
+            piece_close(&f->pieces[0]);
+            memmove(&f->pieces[0], &f->pieces[1], --f->n_pieces * sizeof f->pieces[0]);
+        }
+        f->pieces[0] = old;
         return r;
     }
-    again->since_ns = again->is.changed_ns;
-    again->offset = again->line = 0;
-    again->is_skipping = false;
-    again->head = (struct fingerprint){0};
-    for (size_t i = 0; i < n_had; i++) {
-        if (f->n_pieces == FOLLOW_PIECES_MAX)
-            piece_close(&had[i]);
-        else if (i == 0)
-            append(f, &had[i]);
-        else
-            f->pieces[f->n_pieces++] = had[i];
-    }
+    if (!copy)
+        f->before_changed_ns = old.is.changed_ns;
     return 0;
 }
 

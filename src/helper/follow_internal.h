@@ -16,8 +16,7 @@ struct gap {
 
 struct piece {
     int fd;
-    struct found is;  /* as last seen; the name may be old */
-    int64_t since_ns; /* its birth, as far as the order goes; see follow_chain.c */
+    struct found is; /* as last seen; the name may be old */
     struct fingerprint head;
     uint64_t offset; /* of the first byte not given */
     uint64_t line;
@@ -33,9 +32,9 @@ struct follow {
     const char *name;        /* the last part of options.path */
     struct follow_mark mark; /* where to go on while no piece is open; its done list is the one in force */
     bool has_mark;
-    struct gap gap;                             /* for the next piece that is appended */
-    int64_t before_since_ns, before_changed_ns; /* of what was read before pieces[0] */
-    struct piece pieces[FOLLOW_PIECES_MAX];     /* oldest first; the first is being read */
+    struct gap gap;                         /* for the next piece that is appended */
+    int64_t before_changed_ns;              /* last write of what was read before pieces[0] */
+    struct piece pieces[FOLLOW_PIECES_MAX]; /* oldest first; the first is being read */
     size_t n_pieces;
     struct follow_scan scan;
 

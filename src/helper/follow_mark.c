@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A position:
  *
- *   u8 version (1)   u8 flags   varint dev   place   varint line   varint born   varint changed   u8 n_done
+ *   u8 version (1)   u8 flags   varint dev   place   varint line   varint changed   u8 n_done
  *   n_done times: place
  *
  * place: varint ino, varint offset, then two fingerprints (head, anchor): u16 len, and u64 hash unless len is
- * 0. Times are zigzag. All little-endian. At most 2 + 10 + 40 + 30 + 1 + 8 * 40 bytes. */
+ * 0. Times are zigzag. All little-endian. At most 2 + 10 + 40 + 20 + 1 + 8 * 40 bytes. */
 #include "helper/follow_mark.h"
 
 #include "base/cursor.h"
@@ -48,7 +48,6 @@ void follow_mark_encode(const struct follow_mark *m, struct strbuf *out)
     strbuf_add_varint(out, m->dev);
     put_place(out, &m->at);
     strbuf_add_varint(out, m->line);
-    strbuf_add_varint(out, zigzag(m->born_ns));
     strbuf_add_varint(out, zigzag(m->changed_ns));
     strbuf_add_char(out, (char)m->n_done);
     for (size_t i = 0; i < m->n_done; i++)
@@ -85,7 +84,6 @@ int follow_mark_decode(struct slice bytes, struct follow_mark *out, size_t *used
     m.dev = cursor_varint(&c);
     m.at = take_place(&c);
     m.line = cursor_varint(&c);
-    m.born_ns = unzigzag(cursor_varint(&c));
     m.changed_ns = unzigzag(cursor_varint(&c));
     m.n_done = cursor_u8(&c);
     if (c.bad || (m.flags & ~MARK_FLAGS) || m.n_done > MARK_DONE_MAX ||

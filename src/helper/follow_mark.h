@@ -30,7 +30,7 @@ struct known_place {
 
 enum mark_flags {
     /* Nothing of what comes next has been read. at is the start of that file, ino 0 if there was none yet;
-     * born and changed are those of what was read before it. */
+     * changed is that of what was read before it. */
     MARK_BETWEEN = 1,
     MARK_SKIPPING = 2 /* offset is within a line that was too long: what is left of it is skipped */
 };
@@ -39,8 +39,8 @@ struct follow_mark {
     uint8_t flags;
     uint64_t dev;
     struct known_place at;
-    uint64_t line;               /* lines before offset */
-    int64_t born_ns, changed_ns; /* of the file: when its life began (piece.since_ns), its last write */
+    uint64_t line;      /* lines before offset */
+    int64_t changed_ns; /* the file's last write, when it was read */
     uint8_t n_done;
     struct known_place done[MARK_DONE_MAX]; /* newest last */
 };

@@ -727,7 +727,7 @@ static void test_mark(void **state)
 {
     (void)state;
     struct follow_mark m = {
-        .flags = MARK_SKIPPING, .dev = 7, .line = 9, .born_ns = -1, .changed_ns = INT64_MAX, .n_done = 1};
+        .flags = MARK_SKIPPING, .dev = 7, .line = 9, .changed_ns = INT64_MIN, .n_done = 1};
     m.at = (struct known_place){.ino = UINT64_MAX, .offset = 99, .head = {256, 1}, .anchor = {64, 2}};
     m.done[0] = m.at;
     struct strbuf s = {0};
@@ -739,12 +739,49 @@ static void test_mark(void **state)
     assert_int_equal(used, s.n - 4);
     assert_int_equal(back.at.offset, 99);
     assert_int_equal(back.done[0].anchor.hash, 2);
-    assert_true(back.born_ns == -1 && back.changed_ns == INT64_MAX && back.flags == MARK_SKIPPING);
+    assert_true(back.changed_ns == INT64_MIN && back.flags == MARK_SKIPPING);
     for (size_t n = 0; n < used; n++)
         assert_int_equal(follow_mark_decode(slice_of(s.p, n), &back, &used), E_PROTO);
     s.p[0] = 2;
     assert_int_equal(follow_mark_decode(strbuf_slice(&s), &back, &used), E_VERSION);
     strbuf_fini(&s);
+}
+
+/* The same while it waits for the piece before it: it was empty when it was opened, or had lines. */
+static void check_waiting(struct fixture *x, const char *known)
+{
+    add(x, "log", "1\n");
+    assert_int_equal(go(x), E_NODATA);
+    shift(x, 1);
+    add(x, "log", known);
+    assert_int_equal(go(x), E_NODATA); /* opened, not begun: the one before it may grow */
+    add(x, "log", "life one\n");
+    shift(x, 2);
+    move(x, "log.1", "log");
+    copy(x, "log", "log.1");
+    cut(x, "log", 0);
+    add(x, "log", "life two\n");
+    shift(x, 3);
+    add(x, "log", "the next\n");
+    shift(x, 4);
+    add(x, "log", "the last\n");
+    go_on(x);
+    stop(x); /* wherever it is: nothing behind it is lost */
+    go_on(x);
+    go_on(x);
+    char want[100];
+    (void)snprintf(want, sizeof want, "1\n%slife one\nlife two\nthe next\nthe last\n", known);
+    expect(x, want);
+}
+
+static void test_truncated_while_waiting(void **state)
+{
+    check_waiting(*state, "");
+}
+
+static void test_truncated_while_waiting_known(void **state)
+{
+    check_waiting(*state, "start\n");
 }
 
 #define ON_FILES(t) cmocka_unit_test_setup_teardown(t, setup, teardown)
@@ -776,6 +813,8 @@ int main(void)
         ON_FILES(test_gone),
         ON_FILES(test_before_start),
         ON_FILES(test_truncated_then_renamed),
+        ON_FILES(test_truncated_while_waiting),
+        ON_FILES(test_truncated_while_waiting_known),
         ON_FILES(test_packed),
         ON_FILES(test_packed_whole),
         ON_FILES(test_packed_unknown),

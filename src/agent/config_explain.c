@@ -38,7 +38,7 @@ static void add_type(struct strbuf *out, const struct config_key *key)
         strbuf_printf(out, "; default %s", key->default_text);
     if (key->is_program)
         strbuf_add_str(out,
-                       "; names a program: in a document from config_url only if it is signed or allowed");
+                       "; names a program or file: in a document from config_url only if it is signed or allowed");
 }
 
 /* Indented, broken at blanks. */

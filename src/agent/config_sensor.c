@@ -130,7 +130,7 @@ static void check_programs_of(struct config_load *l, const struct given_section 
         config_full_name(section->scope, section->title, o->name, &name);
         (void)config_problem(
             l, -EINVAL, &entry->from, strbuf_slice(&name).p,
-            "the program \"%.200s\" is not allowed here; sign the document, or add exactly this path to "
+            "\"%.200s\" is not allowed here; sign the document, or add exactly this path to "
             "allow_programs on this host",
             program);
     }

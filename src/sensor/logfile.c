@@ -39,9 +39,9 @@ static const struct sensor_schema logfile_schemas[] = {
 
 #define AT(member) offsetof(struct logfile, member)
 static const struct sensor_option logfile_options[] = {
-    {SENSOR_STRING, "path", NULL, AT(path), "the log file", false, true},
+    {SENSOR_STRING, "path", NULL, AT(path), "the log file", true, true},
     {SENSOR_STRING, "filter", NULL, AT(filter),
-     "what makes events of lines: a filter's name or file; without one each line is an event", false, false},
+     "what makes events of lines: a filter's name or file; without one each line is an event", true, false},
     {SENSOR_STRING, "event", "log.line", AT(event), "name of each line's event without a filter", false,
      false},
     {SENSOR_STRING, "from", "end", AT(from), "where to begin the first time: `start` or `end`", false, false},

@@ -70,7 +70,8 @@ struct sensor_option {
     const char *default_text; /* as it would be configured; lists: words separated by spaces; NULL = empty */
     size_t offset;
     const char *help; /* a phrase, lower case, no full stop; `code` for literals */
-    bool is_program;  /* names a program to run: remote configuration may not set it unless trusted */
+    bool is_program;  /* names a program to run, or a file whose content is sent: remote configuration may not set it
+                       * unless trusted */
     bool is_needed;   /* must be given */
 };
 

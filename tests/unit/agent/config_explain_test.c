@@ -27,8 +27,8 @@ static void test_one_key(void **unused)
                         "alpha.window\n    for tests\n    duration; default 5s\n");
     assert_string_equal(
         explain("run.command", CONFIG_FORM_TEXT),
-        "run.NAME.command\n    for tests\n    list; must be given; names a program: in a document "
-        "from config_url only if it is signed or\n    allowed\n");
+        "run.NAME.command\n    for tests\n    list; must be given; names a program or file: in a document "
+        "from config_url only if it is\n    signed or allowed\n");
     assert_string_equal(explain("run.some.name.format", CONFIG_FORM_TEXT),
                         "run.NAME.format\n    for tests\n    text; default ulm\n");
     assert_non_null(

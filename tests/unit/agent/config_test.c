@@ -618,14 +618,14 @@ static void test_programs_of_a_document(void **unused)
     assert_int_equal(load_remote(local, "run x { command = {\"/bin/a\", \"-v\"} }", false, NULL), 0);
     assert_string_equal(setting(find("run", "x"), "command")->texts[1], "-v");
     remote_says(local, "\nrun x { command = {\"/bin/sh\"} }",
-                "https://h/a.conf:2: run.x.command: the program \"/bin/sh\" is not allowed here; sign");
+                "https://h/a.conf:2: run.x.command: \"/bin/sh\" is not allowed here; sign");
     remote_says(local, "run x { command = {\"/bin//a\"} }", says);
     remote_says(local, "run x { command = {\"/bin/./a\"} }", says);
     remote_says(local, "run x { command = {\"/usr/../bin/a\"} }", says);
     remote_says(local, "run x { command = {a} }", says);
     remote_says(local, "run x { command = {\"\"} }", says);
     remote_says(local, "run x { command = {\"/bin/a \"} }", says);
-    remote_says(local, "run x { command = {\"/bin/a\"} shell = \"/bin/sh\" }", "run.x.shell: the program");
+    remote_says(local, "run x { command = {\"/bin/a\"} shell = \"/bin/sh\" }", "run.x.shell: \"/bin/sh\" is not allowed");
     remote_says("", "run x { command = {\"/bin/a\"} }", says);
     assert_int_equal(load_remote("", "run x { command = {\"/bin/sh\"} }", true, NULL), 0);
     /* What this host's own flags name needs no leave. */

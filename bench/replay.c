@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/rtnetlink.h>
+#include <poll.h>
 #include <stdbool.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -34,7 +35,11 @@ static int prepare(struct call *c)
         c->fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE);
         return c->fd < 0 ? -errno : 0;
     }
-    return strcmp(c->kind, "statvfs") == 0 || strcmp(c->kind, "adjtimex") == 0 || strcmp(c->kind, "getrusage") == 0
+    if (strcmp(c->kind, "poll") == 0) {
+        c->fd = open(c->what, O_RDONLY | O_CLOEXEC);
+        return c->fd < 0 ? -errno : 0;
+    }
+    return strcmp(c->kind, "open") == 0 || strcmp(c->kind, "statvfs") == 0 || strcmp(c->kind, "adjtimex") == 0 || strcmp(c->kind, "getrusage") == 0
                ? 0
                : -ENOTSUP;
 }
@@ -55,6 +60,13 @@ static void dump_qdiscs(int fd)
     }
 }
 
+static void open_and_close(const char *path)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (fd >= 0)
+        (void)close(fd);
+}
+
 static void replay(const struct call *c)
 {
     struct statvfs fs;
@@ -64,6 +76,10 @@ static void replay(const struct call *c)
         (void)!pread(c->fd, buffer, sizeof buffer, c->at);
     else if (strcmp(c->kind, "netlink") == 0)
         dump_qdiscs(c->fd);
+    else if (strcmp(c->kind, "open") == 0)
+        open_and_close(c->what);
+    else if (strcmp(c->kind, "poll") == 0)
+        (void)poll(&(struct pollfd){.fd = c->fd, .events = POLLPRI}, 1, 0);
     else if (strcmp(c->kind, "statvfs") == 0)
         (void)statvfs(c->what, &fs);
     else if (strcmp(c->kind, "adjtimex") == 0)

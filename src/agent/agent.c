@@ -9,6 +9,7 @@
 #include "agent/only.h"
 #include "agent/portmon.h"
 #include "agent/remote_config.h"
+#include "agent/trim.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/mem.h"
@@ -49,6 +50,7 @@ struct agent {
     struct remote_config *remote; /* NULL: no URL */
     bool is_remote;               /* the sensors are those of the URL's document */
     bool is_stopping;
+    bool is_trimmed;
 };
 
 /* ---------------------------------------------------------------- what `self` tells */
@@ -250,6 +252,9 @@ static void keep_budget(struct agent *a, int64_t now_ns)
     const char *name;
     if (budget_next_ns(&a->budget) > now_ns)
         return;
+    if (!a->is_trimmed)
+        trim_after_start();
+    a->is_trimmed = true;
     enum budget_verdict v = budget_judge(&a->budget, now_ns, budget_own_cpu_ns(), budget_own_memory());
     if (v == BUDGET_KEEP)
         return;

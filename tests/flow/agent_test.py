@@ -291,7 +291,7 @@ def case_exec(work):
         f.write("#!/bin/sh\ntrap '' TERM\nsleep 1000 & sleep 1001\n")
     for name in ("check", "hangs"):
         os.chmod(work + "/" + name, 0o755)
-    agent = Agent(work, f'defaults = false\nexec disk {{ command = {{"{work}/check"}}  format = nagios  every = 200ms }}\n'
+    agent = Agent(work, f'defaults = false\nexec disk {{ command = {{"{work}/check"}}  format = nagios  every = 200ms  refresh = 200ms }}\n'
                   f'exec stuck {{ command = {{"{work}/hangs"}}  timeout = 1s  every = 500ms }}\n').start()
     perf = agent.tail("-e", "check.perf", "-n", "1")
     assert perf[0]["label"] == "/" and perf[0]["value"] == 2643, perf

@@ -24,7 +24,6 @@
 #include <unistd.h>
 
 enum { DRAIN_MS = 2000, SIGNALS = 3 };
-#define OUTPUT_EVERY (INT64_C(100) * 1000 * 1000)
 
 struct agent {
     const struct agent_options *options; /* borrowed */
@@ -49,7 +48,6 @@ struct agent {
     struct budget budget;
     struct remote_config *remote; /* NULL: no URL */
     bool is_remote;               /* the sensors are those of the URL's document */
-    bool is_stopping;
     bool is_trimmed;
 };
 
@@ -70,6 +68,8 @@ static void self_counts(void *arg, struct self_counts *out)
     manager_stats(a->manager, &ms);
     *out = (struct self_counts){.streams = ms.streams, .sensors = ms.running, .slowed = ms.slowed};
     out->events_dropped = flow_refused(a->flow) + ms.refused_rows;
+    if (a->sinks.outputs)
+        outputs_counts(a->sinks.outputs, &out->output_passed, &out->output_dropped);
     if (a->portmon) {
         struct portmon_cost pc = portmon_cost(a->portmon);
         out->port_looks = pc.looks;
@@ -357,7 +357,6 @@ static void on_signal(evutil_socket_t signal_number, short what, void *arg)
         arm(a);
         return;
     }
-    a->is_stopping = true;
     (void)event_base_loopbreak(a->base); /* fails only for a base that is none */
 }
 
@@ -365,7 +364,6 @@ static void on_replaced(void *arg)
 {
     struct agent *a = arg;
     log_info("a resident agent has come: this guest leaves to it");
-    a->is_stopping = true;
     (void)event_base_loopbreak(a->base);
 }
 

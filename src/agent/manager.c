@@ -11,7 +11,6 @@
 
 enum {
     SLOW_MAX = 64, /* times its period */
-    PORTS_MAX = 1024,
     CALIBRATE_RUNS = 2 /* the first opens and fills caches, the second is what a run costs */
 };
 #define WAKE_SLACK (5 * 1000 * 1000) /* ns: due so soon is due now; the loop wakes up to 4 ms early */

@@ -136,6 +136,9 @@ static void add(struct output *o, const struct batch *b)
         flush(o);
         return;
     }
+    if (o->dropped == 0)
+        log_error("output %s: %d bytes wait for it: from now on events are dropped and counted",
+                  o->path ? o->path : "standard output", OUTPUT_MAX);
     o->dropped += b->n;
     if (o->waiting.failed) { /* no memory for the text: what was whole before stays */
         o->waiting.failed = false;

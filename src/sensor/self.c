@@ -28,6 +28,8 @@ static const struct field self_fields[] = {
     FIELD("events_dropped", UINT, COUNTER, "", "of them, dropped"),
     FIELD("local_passed", UINT, COUNTER, "", "events given to consumers on this host"),
     FIELD("local_dropped", UINT, COUNTER, "", "events that those were too slow for"),
+    FIELD("output_passed", UINT, COUNTER, "", "events taken for files and standard output"),
+    FIELD("output_dropped", UINT, COUNTER, "", "events that those could not be written to"),
     FIELD("bytes_sent", UINT, COUNTER, "bytes", "to the gateway"),
     FIELD("bytes_received", UINT, COUNTER, "bytes", "from the gateway"),
     FIELD("streams", UINT, GAUGE, "", "streams known"),
@@ -97,7 +99,7 @@ static void add_counts(const struct sensor_self *self, struct value *row)
     struct self_counts c = {0};
     self->counts(self->arg, &c);
     const uint64_t all[] = {c.samples_taken,  c.samples_passed, c.samples_dropped, c.events_taken, c.events_passed,
-                            c.events_queued,  c.events_dropped, c.local_passed,    c.local_dropped, c.bytes_sent,
+                            c.events_queued,  c.events_dropped, c.local_passed,    c.local_dropped, c.output_passed, c.output_dropped, c.bytes_sent,
                             c.bytes_received, c.streams,        c.consumers,       c.sensors,       c.slowed,
                             c.port_looks,     c.port_ns / 1000};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)

@@ -9,6 +9,7 @@ struct self_counts {
     uint64_t samples_taken, samples_passed, samples_dropped;
     uint64_t events_taken, events_passed, events_queued, events_dropped;
     uint64_t local_passed, local_dropped; /* to consumers on this host */
+    uint64_t output_passed, output_dropped; /* to files and standard output */
     uint64_t bytes_sent, bytes_received;
     uint64_t streams, consumers, sensors;
     uint64_t port_looks, port_ns; /* the port monitor's: how often, and the time that took */

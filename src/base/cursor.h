@@ -100,4 +100,10 @@ static inline struct slice cursor_bytes(struct cursor *c, uint64_t n)
     return s;
 }
 
+/* A varint length and that many bytes, borrowed; strbuf_add_text's other end. */
+static inline struct slice cursor_text(struct cursor *c)
+{
+    return cursor_bytes(c, cursor_varint(c));
+}
+
 #endif

@@ -93,3 +93,9 @@ void strbuf_add_varint(struct strbuf *s, uint64_t v)
     b[n++] = (unsigned char)v;
     strbuf_add(s, b, n);
 }
+
+void strbuf_add_text(struct strbuf *s, struct slice text)
+{
+    strbuf_add_varint(s, text.n);
+    strbuf_add_slice(s, text);
+}

@@ -75,5 +75,6 @@ static inline void strbuf_add_u16(struct strbuf *s, uint16_t v)
 void strbuf_add_u32(struct strbuf *s, uint32_t v);
 void strbuf_add_u64(struct strbuf *s, uint64_t v);
 void strbuf_add_varint(struct strbuf *s, uint64_t v);
+void strbuf_add_text(struct strbuf *s, struct slice text); /* varint length, then the bytes */
 
 #endif

@@ -99,11 +99,6 @@ static bool is_none(const struct frame_origin *o)
     return memcmp(o->producer, none.producer, sizeof none.producer) == 0;
 }
 
-static bool same_origin(const struct frame_origin *a, const struct frame_origin *b)
-{
-    return memcmp(a, b, sizeof *a) == 0;
-}
-
 /* Enters first..last; those that are new count. Only samples have so many gaps that some must be joined. */
 static int restore_range(struct account *a, uint64_t first, uint64_t last)
 {
@@ -339,7 +334,7 @@ static void take(struct ingest *in, struct arrival *a)
 /* After a refusal for now: is this the block that was refused, or one before it? */
 static bool is_in_turn(struct ingest_source *s, const struct arrival *a)
 {
-    if (s->is_behind && same_origin(&s->behind, &a->origin) && a->first <= s->behind_seq)
+    if (s->is_behind && frame_same_origin(&s->behind, &a->origin) && a->first <= s->behind_seq)
         s->is_behind = false;
     return !s->is_behind;
 }

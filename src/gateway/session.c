@@ -173,11 +173,6 @@ static void on_batch(struct session *s, struct slice payload)
         failed(s, r, "BATCH without a whole block");
 }
 
-static bool same_origin(const struct frame_origin *a, const struct frame_origin *b)
-{
-    return memcmp(a, b, sizeof *a) == 0;
-}
-
 static void on_samples_origin(struct session *s, struct slice payload)
 {
     struct frame_samples_origin o;
@@ -260,9 +255,9 @@ static void on_counts(struct session *s, struct slice payload)
         protocol_error(s, "malformed COUNTS, or they do not add up");
         return;
     }
-    s->has_counts = s->has_counts || same_origin(&counts.origin, &s->origin);
+    s->has_counts = s->has_counts || frame_same_origin(&counts.origin, &s->origin);
     s->has_samples_counts =
-        s->has_samples_counts || (s->samples && same_origin(&counts.origin, &s->samples_origin.origin));
+        s->has_samples_counts || (s->samples && frame_same_origin(&counts.origin, &s->samples_origin.origin));
     ingest_counts(s->all->ingest, payload, &counts);
 }
 

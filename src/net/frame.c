@@ -4,7 +4,6 @@
 #include "net/frame.h"
 
 #include "base/crc32c.h"
-#include "base/cursor.h"
 #include "base/text.h"
 #include "event/level.h"
 #include "event/limits.h"
@@ -86,6 +85,26 @@ void frame_put(struct strbuf *out, uint8_t type, uint32_t worker, struct slice p
     strbuf_add_slice(out, payload);
 }
 
+size_t frame_begin(struct strbuf *out, uint8_t type, uint32_t worker)
+{
+    size_t at = out->n;
+    put_head(out, type, worker, 0);
+    return at;
+}
+
+void frame_end(struct strbuf *out, size_t at)
+{
+    if (strbuf_failed(out))
+        return;
+    size_t length = out->n - at - FRAME_HEAD;
+    assert(length <= FRAME_PAYLOAD_MAX);
+    for (unsigned i = 0; i < 4; i++)
+        out->p[at + i] = (char)(length >> (8 * i));
+    uint32_t crc = crc32c(0, slice_of(out->p + at, AT_CRC));
+    for (unsigned i = 0; i < 4; i++)
+        out->p[at + AT_CRC + i] = (char)(crc >> (8 * i));
+}
+
 static size_t varint_size(uint64_t v)
 {
     size_t n = 1;
@@ -101,17 +120,6 @@ static size_t text_size(struct slice s)
     return varint_size(s.n) + s.n;
 }
 
-static void put_text(struct strbuf *out, struct slice s)
-{
-    strbuf_add_varint(out, s.n);
-    strbuf_add_slice(out, s);
-}
-
-static struct slice get_text(struct cursor *c)
-{
-    return cursor_bytes(c, cursor_varint(c));
-}
-
 static void put_u8(struct strbuf *out, uint8_t v)
 {
     strbuf_add_char(out, (char)v);
@@ -119,13 +127,13 @@ static void put_u8(struct strbuf *out, uint8_t v)
 
 enum { ORIGIN_SIZE = 24 };
 
-static void put_origin(struct strbuf *out, const struct frame_origin *o)
+void frame_put_origin(struct strbuf *out, const struct frame_origin *o)
 {
     strbuf_add(out, o->producer, sizeof o->producer);
     strbuf_add_u64(out, o->epoch);
 }
 
-static struct frame_origin get_origin(struct cursor *c)
+struct frame_origin frame_get_origin(struct cursor *c)
 {
     struct frame_origin o = {.epoch = 0};
     struct slice producer = cursor_bytes(c, sizeof o.producer);
@@ -135,16 +143,21 @@ static struct frame_origin get_origin(struct cursor *c)
     return o;
 }
 
+bool frame_same_origin(const struct frame_origin *a, const struct frame_origin *b)
+{
+    return a->epoch == b->epoch && memcmp(a->producer, b->producer, sizeof a->producer) == 0;
+}
+
 void frame_put_hello(struct strbuf *out, const struct frame_hello *h)
 {
     put_head(out, FRAME_HELLO, 0, 2 + 2 + 1 + ORIGIN_SIZE + 8 + text_size(h->host) + text_size(h->prog));
     strbuf_add_u16(out, h->minor_low);
     strbuf_add_u16(out, h->minor_high);
     put_u8(out, h->role);
-    put_origin(out, &h->origin);
+    frame_put_origin(out, &h->origin);
     strbuf_add_u64(out, (uint64_t)h->t0_ns);
-    put_text(out, h->host);
-    put_text(out, h->prog);
+    strbuf_add_text(out, h->host);
+    strbuf_add_text(out, h->prog);
 }
 
 static bool is_origin_name(struct slice s)
@@ -159,10 +172,10 @@ int frame_get_hello(struct slice payload, struct frame_hello *out)
     h.minor_low = cursor_u16(&c);
     h.minor_high = cursor_u16(&c);
     h.role = cursor_u8(&c);
-    h.origin = get_origin(&c);
+    h.origin = frame_get_origin(&c);
     h.t0_ns = (int64_t)cursor_u64(&c);
-    h.host = get_text(&c);
-    h.prog = get_text(&c);
+    h.host = cursor_text(&c);
+    h.prog = cursor_text(&c);
     if (c.bad || h.minor_low > h.minor_high || h.role < PEER_PROGRAM || h.role > PEER_CONSUMER ||
         !is_origin_name(h.host) || !is_origin_name(h.prog))
         return E_PROTO;
@@ -202,14 +215,14 @@ int frame_get_welcome(struct slice payload, struct frame_welcome *out)
 void frame_put_ack(struct strbuf *out, const struct frame_ack *a)
 {
     put_head(out, FRAME_ACK, 0, ORIGIN_SIZE + 8);
-    put_origin(out, &a->origin);
+    frame_put_origin(out, &a->origin);
     strbuf_add_u64(out, a->seq);
 }
 
 int frame_get_ack(struct slice payload, struct frame_ack *out)
 {
     struct cursor c = cursor_of(payload);
-    struct frame_ack a = {.origin = get_origin(&c)};
+    struct frame_ack a = {.origin = frame_get_origin(&c)};
     a.seq = cursor_u64(&c);
     if (c.bad)
         return E_PROTO;
@@ -220,23 +233,23 @@ int frame_get_ack(struct slice payload, struct frame_ack *out)
 void frame_put_refuse(struct strbuf *out, const struct frame_refuse *r)
 {
     put_head(out, FRAME_REFUSE, 0, ORIGIN_SIZE + 8 + 4 + 2 + 4 + text_size(r->text));
-    put_origin(out, &r->origin);
+    frame_put_origin(out, &r->origin);
     strbuf_add_u64(out, r->first_seq);
     strbuf_add_u32(out, r->count);
     strbuf_add_u16(out, r->reason);
     strbuf_add_u32(out, r->retry_ms);
-    put_text(out, r->text);
+    strbuf_add_text(out, r->text);
 }
 
 int frame_get_refuse(struct slice payload, struct frame_refuse *out)
 {
     struct cursor c = cursor_of(payload);
-    struct frame_refuse r = {.origin = get_origin(&c)};
+    struct frame_refuse r = {.origin = frame_get_origin(&c)};
     r.first_seq = cursor_u64(&c);
     r.count = cursor_u32(&c);
     r.reason = cursor_u16(&c);
     r.retry_ms = cursor_u32(&c);
-    r.text = get_text(&c);
+    r.text = cursor_text(&c);
     if (c.bad)
         return E_PROTO;
     *out = r;
@@ -249,7 +262,7 @@ void frame_put_counts(struct strbuf *out, const struct frame_counts *k)
     for (size_t i = 0; i < FRAME_REASONS; i++)
         n += k->dropped[i] != 0;
     put_head(out, FRAME_COUNTS, 0, ORIGIN_SIZE + 1 + 3 * 8 + varint_size(n) + 9 * (size_t)n + 1);
-    put_origin(out, &k->origin);
+    frame_put_origin(out, &k->origin);
     put_u8(out, k->class);
     strbuf_add_u64(out, k->taken);
     strbuf_add_u64(out, k->passed);
@@ -282,7 +295,7 @@ static bool get_reasons(struct cursor *c, struct frame_counts *k, uint64_t *sum)
 int frame_get_counts(struct slice payload, struct frame_counts *out)
 {
     struct cursor c = cursor_of(payload);
-    struct frame_counts k = {.origin = get_origin(&c)};
+    struct frame_counts k = {.origin = frame_get_origin(&c)};
     k.class = cursor_u8(&c);
     k.taken = cursor_u64(&c);
     k.passed = cursor_u64(&c);
@@ -358,7 +371,7 @@ int frame_next_activation(struct slice *list, struct frame_activation *out)
     if (list->n == 0)
         return 0;
     struct cursor c = cursor_of(*list);
-    struct frame_activation a = {.pattern = get_text(&c)};
+    struct frame_activation a = {.pattern = cursor_text(&c)};
     a.level = (int8_t)cursor_u8(&c);
     if (c.bad || a.level < -1 || a.level >= LEVEL_COUNT)
         return E_PROTO;
@@ -372,7 +385,7 @@ enum { ORIGIN_WANTS_OK = 1 };
 void frame_put_samples_origin(struct strbuf *out, const struct frame_samples_origin *o)
 {
     put_head(out, FRAME_SAMPLES_ORIGIN, 0, ORIGIN_SIZE + 1);
-    put_origin(out, &o->origin);
+    frame_put_origin(out, &o->origin);
     put_u8(out, o->wants_ok ? ORIGIN_WANTS_OK : 0);
 }
 
@@ -380,7 +393,7 @@ int frame_get_samples_origin(struct slice payload, struct frame_samples_origin *
 {
     static const struct frame_origin none;
     struct cursor c = cursor_of(payload);
-    struct frame_samples_origin o = {.origin = get_origin(&c)};
+    struct frame_samples_origin o = {.origin = frame_get_origin(&c)};
     uint8_t flags = cursor_left(&c) ? cursor_u8(&c) : 0;
     if (c.bad || (flags & ~ORIGIN_WANTS_OK) || o.origin.epoch == 0 ||
         memcmp(o.origin.producer, none.producer, sizeof none.producer) == 0)
@@ -428,14 +441,14 @@ void frame_put_bye(struct strbuf *out, uint16_t reason, struct slice text)
 {
     put_head(out, FRAME_BYE, 0, 2 + text_size(text));
     strbuf_add_u16(out, reason);
-    put_text(out, text);
+    strbuf_add_text(out, text);
 }
 
 int frame_get_bye(struct slice payload, struct frame_bye_reason *out)
 {
     struct cursor c = cursor_of(payload);
     struct frame_bye_reason b = {.reason = cursor_u16(&c)};
-    b.text = get_text(&c);
+    b.text = cursor_text(&c);
     if (c.bad)
         return E_PROTO;
     *out = b;

@@ -14,6 +14,7 @@
 #ifndef GRIDLINE_NET_FRAME_H
 #define GRIDLINE_NET_FRAME_H
 
+#include "base/cursor.h"
 #include "base/err.h"
 #include "base/slice.h"
 #include "base/strbuf.h"
@@ -88,11 +89,18 @@ int64_t frame_read(struct slice data, uint32_t max_payload, struct frame *out);
 int64_t frame_size(struct slice data, uint32_t max_payload);
 /* payload.n is at most FRAME_PAYLOAD_MAX. */
 void frame_put(struct strbuf *out, uint8_t type, uint32_t worker, struct slice payload);
+/* A frame whose payload is appended between the two; at is what begin returned. */
+size_t frame_begin(struct strbuf *out, uint8_t type, uint32_t worker);
+void frame_end(struct strbuf *out, size_t at);
 
 struct frame_origin {
     uint8_t producer[16];
     uint64_t epoch;
 };
+
+void frame_put_origin(struct strbuf *out, const struct frame_origin *o);
+struct frame_origin frame_get_origin(struct cursor *c);
+bool frame_same_origin(const struct frame_origin *a, const struct frame_origin *b);
 
 struct frame_hello {
     uint16_t minor_low, minor_high;

@@ -71,11 +71,6 @@ static void list_free(struct uplink_list *l)
         uplink_item_free(i);
 }
 
-static bool same_origin(const struct frame_origin *a, const struct frame_origin *b)
-{
-    return a->epoch == b->epoch && memcmp(a->producer, b->producer, sizeof a->producer) == 0;
-}
-
 bool uplink_is_spool_first(const struct uplink *u)
 {
     return (u->options.flags & UPLINK_SPOOL_FIRST) && u->spool_dir;
@@ -122,10 +117,10 @@ static void settle_front(struct uplink *u)
 
 void uplink_acknowledge(struct uplink *u, const struct frame_origin *origin, uint64_t seq)
 {
-    if (same_origin(&u->options.origin, origin) && seq > u->held_seq)
+    if (frame_same_origin(&u->options.origin, origin) && seq > u->held_seq)
         u->held_seq = seq;
     for (struct uplink_item *i = u->flight.head; i; i = i->next)
-        if (!i->is_done && i->last <= seq && same_origin(&i->origin, origin))
+        if (!i->is_done && i->last <= seq && frame_same_origin(&i->origin, origin))
             i->is_done = true;
     settle_front(u);
 }
@@ -137,7 +132,7 @@ void uplink_refuse(struct uplink *u, const struct frame_refuse *r)
     for (struct uplink_item *i = u->flight.head; i; i = i->next) {
         if (i->is_done || i->first < r->first_seq || i->last - r->first_seq >= r->count)
             continue;
-        if (same_origin(&i->origin, &r->origin))
+        if (frame_same_origin(&i->origin, &r->origin))
             i->is_done = i->is_refused = true;
     }
     settle_front(u);
@@ -210,7 +205,7 @@ static int put_frame(struct uplink *u, uint8_t type, struct slice payload)
 
 int uplink_launch(struct uplink *u, struct uplink_item *i, struct slice bytes)
 {
-    bool is_held = bytes.n == 0 || (i->last <= u->held_seq && same_origin(&u->options.origin, &i->origin));
+    bool is_held = bytes.n == 0 || (i->last <= u->held_seq && frame_same_origin(&u->options.origin, &i->origin));
     if (!is_held) {
         if (!has_room(u, i->size))
             return -EAGAIN;

@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Finds and opens the module with everything that needs OpenSSL. */
+#include "net/secure.h"
+
+#include "base/strbuf.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#define MODULE "gridline-secure.so"
+
+/* A path with a slash in it: dlopen then looks nowhere else. */
+static void *open_in(struct slice folder, struct strbuf *path)
+{
+    strbuf_reset(path);
+    strbuf_printf(path, "%.*s/%s", SLICE_ARG(folder), MODULE);
+    return strbuf_failed(path) ? NULL : dlopen(path->p, RTLD_NOW | RTLD_LOCAL);
+}
+
+static void *open_beside_program(struct strbuf *path)
+{
+    char program[4096];
+    ssize_t n = readlink("/proc/self/exe", program, sizeof program);
+    const char *slash = n > 0 ? memrchr(program, '/', (size_t)n) : NULL;
+    return slash ? open_in(slice_of(program, (size_t)(slash - program)), path) : NULL;
+}
+
+static void *open_module(struct diag *why)
+{
+    struct strbuf path = {0};
+    const char *folder = getenv("GRIDLINE_MODULES");
+    void *module = folder && folder[0] ? open_in(slice_str(folder), &path) : open_beside_program(&path);
+    if (!module && !(folder && folder[0]))
+        module = open_in(SLICE_LIT(GRIDLINE_MODULE_DIR), &path);
+    if (!module)
+        (void)diag_set(why, -ENOENT, 0, "TLS needs the module %s: %s", MODULE, dlerror());
+    strbuf_fini(&path);
+    return module;
+}
+
+const struct secure_ops *secure_load(struct diag *why)
+{
+    static const struct secure_ops *loaded;
+    if (loaded)
+        return loaded;
+    void *module = open_module(why);
+    const struct secure_ops *ops = module ? dlsym(module, SECURE_SYMBOL) : NULL;
+    if (!ops)
+        return NULL;
+    if (ops->version != SECURE_VERSION || ops->size != sizeof *ops) {
+        (void)diag_set(why, E_VERSION, 0, "the module %s is of another version of gridline", MODULE);
+        return NULL;
+    }
+    loaded = ops;
+    return loaded;
+}

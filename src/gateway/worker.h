@@ -29,6 +29,9 @@ struct worker {
     uint8_t state, mode;
     uint8_t level;                  /* enum seal_level of its datagrams */
     bool has_unsent_settings;       /* the next LEASE carries them */
+    bool has_own_lease;             /* set by control: what it asks for does not count */
+    struct worker *next_watched, **watched_at; /* the list of its slot of the wheel; NULL: in none */
+    int64_t watched_slot;
     char *host;                     /* the map's key */
     struct frame_origin origin;     /* of its events */
     struct sampler *sampler;        /* while it is connected and has one; the session's */

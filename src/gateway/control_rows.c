@@ -1,0 +1,330 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "gateway/control_rows.h"
+
+#include "base/clock.h"
+#include "base/mem.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+static const int64_t ns_per_ms = 1000000;
+
+struct page {
+    const struct rows_out *out;
+    struct rows_end *end;
+    struct args_writer row;
+    size_t bytes;
+    bool is_over; /* full, or nobody listens */
+    int failed;
+};
+
+/* Hands the row out. false: it was not: it belongs to the next page, or could not be made. */
+static bool give(struct page *p)
+{
+    if (strbuf_failed(&p->row.list)) {
+        p->failed = -ENOMEM;
+        p->is_over = true;
+        return false;
+    }
+    if (p->end->rows && p->bytes + p->row.list.n > ROWS_PAGE) {
+        p->end->has_more = true;
+        p->is_over = true;
+        return false;
+    }
+    p->bytes += p->row.list.n;
+    p->end->rows++;
+    p->is_over = !p->out->take(p->out->arg, args_of(&p->row));
+    return true;
+}
+
+static int page_end(struct page *p)
+{
+    args_writer_fini(&p->row);
+    return p->failed;
+}
+
+static uint64_t less(uint64_t a, uint64_t b)
+{
+    return a > b ? a - b : 0;
+}
+
+static void add_time(struct args_writer *row, const char *name, int64_t at_ns)
+{
+    char text[CLOCK_TEXT_MAX];
+    args_add_text(row, name, slice_of(text, clock_print_iso(text, at_ns)));
+}
+
+/* ---------------------------------------------------------------- workers */
+
+/* How its samples come, as far as the counts tell: all datagrams that it says it sent may have been lost. */
+static const char *way_of(const struct worker *w)
+{
+    if (!w->sampler)
+        return "none";
+    return w->window.received ? "datagrams" : "stream";
+}
+
+static void add_lease(struct args_writer *row, const struct worker *w, int64_t boot_ns)
+{
+    args_add_text(row, "host", slice_str(w->host));
+    args_add_uint(row, "worker", w->id);
+    args_add_text(row, "state", slice_str(worker_state_name((enum worker_state)w->state)));
+    add_time(row, "since", w->since_ns);
+    args_add_text(row, "mode", slice_str(choice_mode_name(w)));
+    args_add(row, SLICE_LIT("connected"), value_bool(w->link != NULL));
+    args_add_uint(row, "lease_ms", w->lease_ms);
+    if (w->renewed_ns)
+        args_add_uint(row, "renewed_ms", boot_ns > w->renewed_ns ? (uint64_t)((boot_ns - w->renewed_ns) / ns_per_ms) : 0);
+    args_add_uint(row, "registrations", w->registrations);
+    add_time(row, "registered", w->registered_ns);
+    args_add(row, SLICE_LIT("clock_offset_ns"), value_int(w->clock_offset_ns));
+}
+
+static void add_datagrams(struct args_writer *row, const struct worker *w)
+{
+    const struct datagram_window *d = &w->window;
+    uint64_t sent = w->datagrams_sent > d->highest ? w->datagrams_sent : d->highest;
+    args_add_text(row, "samples", slice_str(way_of(w)));
+    args_add_uint(row, "datagrams_sent", sent);
+    args_add_uint(row, "datagrams_received", d->received);
+    args_add_uint(row, "datagrams_lost", less(sent, d->received));
+    args_add_uint(row, "datagrams_duplicate", d->duplicate);
+    args_add_uint(row, "datagrams_reordered", d->reordered);
+    args_add_uint(row, "datagrams_too_old", d->too_old);
+}
+
+static bool has_name(struct args list, struct slice name)
+{
+    struct arg a;
+    while (args_next(&list, &a))
+        if (slice_eq(a.name, name))
+            return true;
+    return false;
+}
+
+/* Static properties; one that has the name of a column before them gives way, as do those that a list has no room
+ * for. */
+static void add_properties(struct args_writer *row, const struct worker *w)
+{
+    struct args properties = choice_list(w->properties, w->properties_n);
+    struct arg a;
+    while (row->n < ARGS_MAX && args_next(&properties, &a))
+        if (!has_name(args_of(row), a.name))
+            args_add(row, a.name, a.value);
+}
+
+struct worker_rows {
+    struct page page;
+    struct choice *choice;
+    uint32_t after;
+    int64_t boot_ns;
+};
+
+static void add_worker(void *arg, struct worker *w)
+{
+    struct worker_rows *r = arg;
+    if (r->page.is_over || w->id <= r->after || !choice_takes(r->choice, w))
+        return;
+    args_writer_reset(&r->page.row);
+    add_lease(&r->page.row, w, r->boot_ns);
+    add_datagrams(&r->page.row, w);
+    add_properties(&r->page.row, w);
+    if (give(&r->page))
+        r->page.end->worker = w->id;
+}
+
+int rows_of_workers(struct workers *ws, struct choice *choice, uint32_t after, int64_t boot_ns,
+                    const struct rows_out *out, struct rows_end *end)
+{
+    *end = (struct rows_end){.worker = after};
+    struct worker_rows r = {
+        .page = {.out = out, .end = end}, .choice = choice, .after = after, .boot_ns = boot_ns};
+    workers_each(ws, add_worker, &r);
+    return page_end(&r.page);
+}
+
+/* ---------------------------------------------------------------- accounts */
+
+/* Whose producer it is: a host's agent keeps its producers over epochs, so the producer is enough. */
+struct owner {
+    struct slice host;
+    uint8_t producer[16]; /* the map's key */
+};
+
+struct owners {
+    struct map by_producer;
+    struct owner *all;
+    size_t n, cap;
+};
+
+static void add_owner(struct owners *o, const struct worker *w, const struct frame_origin *origin)
+{
+    if (o->n == o->cap)
+        return;
+    struct owner *new = &o->all[o->n++];
+    new->host = slice_str(w->host);
+    memcpy(new->producer, origin->producer, sizeof new->producer);
+}
+
+static void note_owner(void *arg, struct worker *w)
+{
+    static const struct frame_origin none;
+    if (memcmp(w->origin.producer, none.producer, sizeof none.producer) != 0)
+        add_owner(arg, w, &w->origin);
+    if (memcmp(w->samples.producer, none.producer, sizeof none.producer) != 0)
+        add_owner(arg, w, &w->samples);
+}
+
+static int owners_init(struct owners *o, struct workers *ws)
+{
+    o->cap = workers_count(ws) * 2;
+    o->all = mem_try_alloc((o->cap + 1) * sizeof *o->all);
+    if (!o->all)
+        return -ENOMEM;
+    workers_each(ws, note_owner, o);
+    int r = 0;
+    for (size_t i = 0; i < o->n && r == 0; i++)
+        r = map_put(&o->by_producer, slice_of((const char *)o->all[i].producer, sizeof o->all[i].producer), &o->all[i]);
+    return r;
+}
+
+static void owners_fini(struct owners *o)
+{
+    map_fini(&o->by_producer);
+    mem_free(o->all);
+}
+
+static const struct owner *owner_of(const struct owners *o, const struct account *a)
+{
+    return map_get(&o->by_producer, slice_of((const char *)a->origin.producer, sizeof a->origin.producer));
+}
+
+static uint64_t highest_of(const struct account *a)
+{
+    uint64_t held = seq_set_max(&a->held), pending = seq_set_max(&a->pending);
+    return held > pending ? held : pending;
+}
+
+/* What was sent and did not come. Samples: up to the highest number seen, or to what the sender says it passed if
+ * that is more. Events: numbers left out; the sender's own counts say why. */
+static uint64_t lost_of(const struct account *a, const struct frame_counts *sender)
+{
+    uint64_t highest = highest_of(a);
+    if (a->class != CLASS_SAMPLES)
+        return less(highest, a->passed + a->queued);
+    uint64_t sent = sender && sender->passed > highest ? sender->passed : highest;
+    return less(sent, less(a->taken, a->duplicate));
+}
+
+static void add_sender(struct args_writer *row, const struct frame_counts *k)
+{
+    uint64_t dropped = 0;
+    for (unsigned i = 0; i < FRAME_REASONS; i++)
+        dropped += k->dropped[i];
+    args_add_uint(row, "sender_taken", k->taken);
+    args_add_uint(row, "sender_passed", k->passed);
+    args_add_uint(row, "sender_queued", k->queued);
+    args_add_uint(row, "sender_dropped", dropped);
+    struct strbuf name = {0};
+    for (unsigned i = 0; i < FRAME_REASONS && row->n < ARGS_MAX - 4; i++) {
+        if (!k->dropped[i])
+            continue;
+        strbuf_reset(&name);
+        strbuf_add_str(&name, "sender_");
+        ledger_print_reason(&name, i);
+        args_add(row, strbuf_slice(&name), value_uint(k->dropped[i]));
+    }
+    strbuf_fini(&name);
+}
+
+/* How far it is known what the sender had: all of it when the epoch ended with a word, else at least so many. */
+static void add_tail(struct args_writer *row, const struct account *a, const struct frame_counts *sender)
+{
+    uint64_t least = highest_of(a);
+    if (sender && sender->taken > least)
+        least = sender->taken;
+    struct strbuf text = {0};
+    if (a->is_closed)
+        strbuf_add_str(&text, "known");
+    else
+        strbuf_printf(&text, "unknown, at least %llu", (unsigned long long)least);
+    args_add_text(row, "tail", strbuf_slice(&text));
+    args_add_uint(row, "at_least", least);
+    strbuf_fini(&text);
+}
+
+static void add_account(struct args_writer *row, const struct account *a, const struct owner *owner)
+{
+    struct frame_counts counts;
+    const struct frame_counts *sender =
+        a->counts.n && frame_get_counts(strbuf_slice(&a->counts), &counts) == 0 ? &counts : NULL;
+    char producer[2 * sizeof a->origin.producer + 1];
+    for (size_t i = 0; i < sizeof a->origin.producer; i++)
+        (void)snprintf(producer + 2 * i, 3, "%02x", a->origin.producer[i]); /* fits */
+    if (owner)
+        args_add_text(row, "host", owner->host);
+    args_add_text(row, "producer", slice_str(producer));
+    args_add_uint(row, "epoch", a->origin.epoch);
+    args_add_text(row, "class", slice_str(a->class == CLASS_SAMPLES ? "samples" : "events"));
+    args_add_text(row, "state", slice_str(a->is_closed ? "closed" : "open"));
+    args_add_uint(row, "taken", a->taken);
+    args_add_uint(row, "passed", a->passed);
+    args_add_uint(row, "duplicate", a->duplicate);
+    args_add_uint(row, "refused", a->refused);
+    args_add_uint(row, "no_schema", a->no_schema);
+    args_add_uint(row, "queued", a->queued);
+    args_add_uint(row, "lost", lost_of(a, sender));
+    args_add_uint(row, "highest_seq", highest_of(a));
+    if (sender)
+        add_sender(row, sender);
+    add_tail(row, a, sender);
+}
+
+static int order(const struct frame_origin *a, const struct frame_origin *b)
+{
+    int c = memcmp(a->producer, b->producer, sizeof a->producer);
+    return c ? c : (a->epoch > b->epoch) - (a->epoch < b->epoch);
+}
+
+static int compare(const void *a, const void *b)
+{
+    return order(&(*(const struct account *const *)a)->origin, &(*(const struct account *const *)b)->origin);
+}
+
+/* Those that are meant, in order: how many. all has room for every account. */
+static size_t collect(const struct ledger *l, const struct owners *owners, struct slice patterns,
+                      const struct frame_origin *after, const struct account **all)
+{
+    size_t n = 0;
+    for (const struct account *a = l->oldest; a; a = a->newer) {
+        const struct owner *owner = owner_of(owners, a);
+        if (after && order(&a->origin, after) <= 0)
+            continue;
+        if (patterns.n && !(owner && choice_matches(patterns, owner->host)))
+            continue;
+        all[n++] = a;
+    }
+    qsort(all, n, sizeof *all, compare);
+    return n;
+}
+
+int rows_of_accounts(const struct ledger *l, struct workers *ws, struct slice patterns,
+                     const struct frame_origin *after, const struct rows_out *out, struct rows_end *end)
+{
+    *end = (struct rows_end){0};
+    struct page p = {.out = out, .end = end};
+    struct owners owners = {0};
+    const struct account **all = mem_try_alloc((l->accounts.n + 1) * sizeof(*all));
+    int r = all ? owners_init(&owners, ws) : -ENOMEM;
+    size_t n = r == 0 ? collect(l, &owners, patterns, after, all) : 0;
+    for (size_t i = 0; i < n && !p.is_over; i++) {
+        args_writer_reset(&p.row);
+        add_account(&p.row, all[i], owner_of(&owners, all[i]));
+        if (give(&p))
+            end->account = all[i]->origin;
+    }
+    owners_fini(&owners);
+    mem_free(all);
+    int failed = page_end(&p);
+    return r < 0 ? r : failed;
+}

@@ -254,8 +254,8 @@ static void give_row(struct request *r, const struct target *t, const char *word
     answer(r->asker, r->asked_as, CONTROL_MORE, args_of(row), text);
 }
 
-static void end_target(struct request *r, struct target *t, enum control_status status, const char *word,
-                       struct slice text, struct args more)
+static void end_target(struct request *r, struct target *t, uint16_t status, const char *word, struct slice text,
+                       struct args more)
 {
     if (t->state == TARGET_ASKED)
         r->n_open--;
@@ -870,7 +870,7 @@ void control_answered(struct control *c, struct worker *w, const struct frame_an
     else if (a->status == CONTROL_DONE)
         end_done(r, t, w, a);
     else
-        end_target(r, t, (enum control_status)a->status, word_of(a->status), a->text, a->args);
+        end_target(r, t, a->status, word_of(a->status), a->text, a->args);
     settle(r);
 }
 

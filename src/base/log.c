@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/log.h"
 
+#include "base/clock.h"
+
 #include "base/text.h"
 
+#include <inttypes.h>
 #include <stdarg.h>
 
 enum { SAFE_MAX = 200, LINE_MAX_BYTES = 1024 };
@@ -50,4 +53,20 @@ struct slice log_safe(struct slice s)
     if (s.n > SAFE_MAX || !text_is_utf8(s) || text_has_control(s))
         return (struct slice){"", 0};
     return s;
+}
+
+bool log_limit_pass(struct log_limit *l)
+{
+    int64_t second = clock_mono_ns() / NS_PER_S;
+    if (second != l->second) {
+        if (l->left_out)
+            log_info("%" PRIu64 " lines like the last ones were left out", l->left_out);
+        *l = (struct log_limit){.second = second};
+    }
+    if (l->said < LOG_BURST) {
+        l->said++;
+        return true;
+    }
+    l->left_out++;
+    return false;
 }

@@ -1,121 +1,204 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A session's life: GREETING (what does it speak?) -> HELLO -> READY, or GREETING -> LINES; then CLOSING, in
- * which nothing is read any more and the last answers are written. The one timer limits HELLO and CLOSING.
- *
- * libevent's bufferevent reads no more than the high-water mark, which is the bound on input: a frame or line
- * that does not fit is an error known from its head. */
+/* A session's life: GREETING (what does it speak?) -> HELLO -> READY, or GREETING -> LINES; then CLOSING, in which nothing
+ * is read any more and the last answers are written. GREETING, HELLO and CLOSING are limited in time: those sessions are
+ * in a list in the order in which that began, and a timer looks at its front. */
 #include "gateway/session.h"
 
 #include "base/clock.h"
-#include "base/cursor.h"
-#include "base/log.h"
 #include "base/mem.h"
 #include "event/encoding.h"
-#include "event/samples.h"
+#include "gateway/channel.h"
 
 #include <errno.h>
-#include <event2/buffer.h>
-#include <event2/bufferevent.h>
 #include <inttypes.h>
 #include <sys/socket.h>
 
-enum { CLOSING_MS = 1000 };
+enum { CLOSING_MS = 1000, SWEEP_MS = 200, RELAY_GROWTH = 64 };
+static const int64_t ns_per_ms = 1000000;
 
 enum session_state { SESSION_GREETING, SESSION_HELLO, SESSION_READY, SESSION_LINES, SESSION_CLOSING };
 
 struct session {
     struct ingest_source source; /* first: the callbacks get it */
+    struct control_asker asker;
     struct sessions *all;
     struct session *next, *previous;
+    struct session *later, *earlier; /* in the list of those whose time is limited */
+    int64_t until_ns;                /* monotonic; 0 = in no such list */
     uint64_t id;
-    struct bufferevent *io;
-    struct event *timer;
-    enum session_state state;
-    bool has_counts; /* its own, on this connection */
-    uint8_t role;    /* from HELLO, as origin and host */
-    struct frame_origin origin;
-    struct strbuf host;
-    struct frame_samples_origin samples_origin; /* of an agent, as the next two */
-    bool has_samples_counts;
-    struct samples_reader *samples; /* NULL: no SAMPLES_ORIGIN yet */
-    struct strbuf name;             /* for the log */
-    struct strbuf out;              /* a frame being written */
-    struct decoder *decoder;        /* LINES */
+    struct stream *io;
+    struct access_identity who;
+    char *name; /* for the log */
+    char *host; /* as HELLO said; NULL before */
+    struct channel own;
+    struct channel **relayed; /* by number, n_relayed of them; NULL where there is none */
+    size_t n_relayed;
+    struct decoder *decoder; /* LINES */
     uint64_t bad_lines;
+    uint8_t state; /* enum session_state */
+    uint8_t role;  /* from HELLO */
+    bool has_transport;
 };
+
+/* ---------------------------------------------------------------- limits in time */
+
+static void unlimit(struct session *s)
+{
+    struct sessions *all = s->all;
+    if (!s->until_ns)
+        return;
+    *(s->earlier ? &s->earlier->later : &all->longest) = s->later;
+    *(s->later ? &s->later->earlier : &all->latest) = s->earlier;
+    s->until_ns = 0;
+    all->n_waiting--;
+}
+
+static void start_sweep(struct sessions *all)
+{
+    static const struct timeval often = {0, SWEEP_MS * 1000};
+    if (all->sweep && !evtimer_pending(all->sweep, NULL))
+        (void)evtimer_add(all->sweep, &often); /* fails only without memory; the next one tries again */
+}
+
+static void limit(struct session *s, int ms)
+{
+    struct sessions *all = s->all;
+    unlimit(s);
+    s->until_ns = clock_mono_ns() + ms * ns_per_ms;
+    s->later = NULL;
+    s->earlier = all->latest;
+    *(all->latest ? &all->latest->later : &all->longest) = s;
+    all->latest = s;
+    all->n_waiting++;
+    start_sweep(all);
+}
+
+/* ---------------------------------------------------------------- going */
+
+static void close_channels(struct session *s)
+{
+    channel_close(&s->own);
+    for (size_t i = 0; i < s->n_relayed; i++) {
+        if (s->relayed[i])
+            channel_close(s->relayed[i]);
+        mem_free(s->relayed[i]);
+    }
+    mem_free(s->relayed);
+    s->relayed = NULL;
+    s->n_relayed = 0;
+}
 
 static void destroy(struct session *s)
 {
-    if (!s)
-        return;
-    if (s->previous)
-        s->previous->next = s->next;
-    else if (s->all->first == s)
-        s->all->first = s->next;
+    struct sessions *all = s->all;
+    close_channels(s);
+    unlimit(s);
+    *(s->previous ? &s->previous->next : &all->first) = s->next;
     if (s->next)
         s->next->previous = s->previous;
-    ingest_forget(s->all->ingest, &s->source);
-    s->all->n--;
-    if (s->timer)
-        event_free(s->timer);
-    if (s->io)
-        bufferevent_free(s->io);
+    ingest_forget(all->ingest, &s->source);
+    if (all->control)
+        control_forget(all->control, &s->asker);
+    all->n--;
+    stream_destroy(s->io);
     decoder_destroy(s->decoder);
-    samples_reader_destroy(s->samples);
-    strbuf_fini(&s->host);
-    strbuf_fini(&s->name);
-    strbuf_fini(&s->out);
+    mem_free(s->host);
+    mem_free(s->name);
     mem_free(s);
 }
 
-static void start_timer(struct session *s, int ms)
-{
-    const struct timeval after = {ms / 1000, ms % 1000 * 1000};
-    (void)evtimer_add(s->timer, &after); /* fails only without memory; the limit is then not enforced */
-}
-
-/* No more reading; goes when the answers are written or time is up. */
+/* No more reading; goes when the answers are written or time is up. The workers are gone now. */
 static void close_soon(struct session *s)
 {
+    if (s->state == SESSION_CLOSING)
+        return;
     s->state = SESSION_CLOSING;
-    (void)bufferevent_disable(s->io, EV_READ);
-    start_timer(s, evbuffer_get_length(bufferevent_get_output(s->io)) ? CLOSING_MS : 0);
+    close_channels(s);
+    stream_pause(s->io);
+    limit(s, CLOSING_MS);
 }
 
-/* Sends what frame_put_* left in s->out. */
-static void send_out(struct session *s)
+/* ---------------------------------------------------------------- what channels use */
+
+void session_send(struct session *s)
 {
-    bool is_lost = strbuf_failed(&s->out) || bufferevent_write(s->io, s->out.p, s->out.n) < 0;
-    strbuf_reset(&s->out);
-    size_t waiting = evbuffer_get_length(bufferevent_get_output(s->io));
-    if (s->state == SESSION_CLOSING || (!is_lost && waiting <= SESSION_OUTPUT_MAX))
+    struct strbuf *out = &s->all->out;
+    bool is_lost = strbuf_failed(out) || stream_send(s->io, strbuf_slice(out)) < 0;
+    strbuf_reset(out);
+    if (s->state == SESSION_CLOSING || (!is_lost && stream_waiting(s->io) <= SESSION_OUTPUT_MAX))
         return;
-    log_info("%s: closed: %s", s->name.p, is_lost ? "no memory" : "it does not read its answers");
+    if (log_limit_pass(&s->all->limit))
+        log_info("%s: closed: %s", s->name, is_lost ? "no memory" : "it does not read its answers");
     close_soon(s);
 }
 
 static void say_bye(struct session *s, enum frame_bye reason, const char *text)
 {
     close_soon(s);
-    frame_put_bye(&s->out, (uint16_t)reason, slice_str(text));
-    send_out(s);
-    start_timer(s, CLOSING_MS);
+    frame_put_bye(&s->all->out, (uint16_t)reason, slice_str(text));
+    session_send(s);
 }
 
-static void protocol_error(struct session *s, const char *text)
+void session_protocol_error(struct session *s, const char *text)
 {
     s->all->bad_frames++;
-    log_info("%s: closed: protocol error: %s", s->name.p, text);
+    if (log_limit_pass(&s->all->limit))
+        log_info("%s: closed: protocol error: %s", s->name, text);
     say_bye(s, BYE_PROTOCOL, text);
 }
+
+void session_failed(struct session *s, int r, const char *text)
+{
+    if (r != -ENOMEM) {
+        session_protocol_error(s, text);
+        return;
+    }
+    log_error("%s: closed: %s", s->name, err_text(r));
+    close_soon(s);
+}
+
+void session_deny(struct session *s, const char *text)
+{
+    s->all->not_allowed++;
+    if (log_limit_pass(&s->all->limit))
+        log_info("%s: closed: not allowed: %s", s->name, text);
+    say_bye(s, BYE_NOT_ALLOWED, text);
+}
+
+struct sessions *session_all(const struct session *s)
+{
+    return s->all;
+}
+
+const struct access_identity *session_who(const struct session *s)
+{
+    return &s->who;
+}
+
+struct slice session_host(const struct session *s)
+{
+    return slice_str(s->host ? s->host : "");
+}
+
+bool session_is_relay(const struct session *s)
+{
+    return s->role == PEER_RELAY;
+}
+
+bool session_is_sealed(const struct session *s)
+{
+    return s->has_transport;
+}
+
+/* ---------------------------------------------------------------- answers of ingest and control */
 
 static void source_ack(struct ingest_source *source, const struct frame_ack *ack)
 {
     struct session *s = (struct session *)source;
     if (s->state == SESSION_CLOSING)
         return;
-    frame_put_ack(&s->out, ack);
-    send_out(s);
+    frame_put_ack(&s->all->out, ack);
+    session_send(s);
 }
 
 static void source_refuse(struct ingest_source *source, const struct frame_refuse *refuse)
@@ -123,142 +206,125 @@ static void source_refuse(struct ingest_source *source, const struct frame_refus
     struct session *s = (struct session *)source;
     if (s->state == SESSION_CLOSING)
         return;
-    frame_put_refuse(&s->out, refuse);
-    send_out(s);
+    frame_put_refuse(&s->all->out, refuse);
+    session_send(s);
+}
+
+static struct session *of_asker(struct control_asker *a)
+{
+    return (struct session *)((char *)a - offsetof(struct session, asker));
+}
+
+static void asker_answer(struct control_asker *a, const struct frame_answer *answer)
+{
+    struct session *s = of_asker(a);
+    if (s->state == SESSION_CLOSING)
+        return;
+    frame_put_answer(&s->all->out, 0, answer);
+    session_send(s);
+}
+
+/* ---------------------------------------------------------------- frames */
+
+/* As "10.0.0.7:4711 #12 (gridline-agent on node7)". */
+static void set_name(struct session *s, const char *peer, const struct frame_hello *h)
+{
+    struct strbuf name = {0};
+    if (h)
+        strbuf_printf(&name, "%s (%.*s on %.*s)", s->name, SLICE_ARG(h->prog), SLICE_ARG(h->host));
+    else
+        strbuf_printf(&name, "%s #%" PRIu64, peer, s->id);
+    if (strbuf_failed(&name)) { /* the shorter one stays, or none is needed any more */
+        strbuf_fini(&name);
+        return;
+    }
+    mem_free(s->name);
+    s->name = name.p;
+}
+
+static char *copy_text(struct slice s)
+{
+    char *p = mem_try_alloc(s.n + 1);
+    if (p && s.n)
+        memcpy(p, s.p, s.n);
+    return p;
+}
+
+/* A program may be anybody's; agents and relays need to be somebody. */
+static bool may_say_hello(const struct session *s, const struct frame_hello *h)
+{
+    bool is_consumer = h->role == PEER_CONSUMER;
+    if (is_consumer)
+        return access_allows(&s->who, ACCESS_DIRECTORY, SLICE_LIT("")) ||
+               access_allows(&s->who, ACCESS_CONTROL, SLICE_LIT(""));
+    if (h->role == PEER_RELAY && s->who.kind == ACCESS_AGENT)
+        return false;
+    return access_allows(&s->who, h->role == PEER_AGENT ? ACCESS_REGISTER : ACCESS_PUBLISH, h->host);
 }
 
 static void on_hello(struct session *s, struct slice payload)
 {
     struct frame_hello h;
+    struct frame_welcome w = {.minor = FRAME_MINOR, .session = s->id, .window = SESSION_WINDOW};
+    w.t1_ns = clock_utc_ns();
     if (frame_get_hello(payload, &h) < 0) {
-        protocol_error(s, "malformed HELLO");
+        session_protocol_error(s, "malformed HELLO");
         return;
     }
     if (h.minor_low > FRAME_MINOR) {
-        protocol_error(s, "no version in common");
+        session_protocol_error(s, "no version in common");
         return;
     }
-    struct frame_welcome w = {
-        .minor = FRAME_MINOR, .session = s->id, .window = SESSION_WINDOW, .t0_ns = h.t0_ns};
-    w.t1_ns = clock_utc_ns();
-    s->origin = h.origin;
+    if (!may_say_hello(s, &h)) {
+        session_deny(s, "its identity may not speak for that host, or not in that role");
+        return;
+    }
+    s->host = copy_text(h.host);
+    if (!s->host) {
+        session_failed(s, -ENOMEM, "");
+        return;
+    }
+    s->own.origin = h.origin;
     s->role = h.role;
-    strbuf_add_slice(&s->host, h.host);
-    strbuf_printf(&s->name, " (%.*s on %.*s)", SLICE_ARG(h.prog), SLICE_ARG(h.host));
+    set_name(s, NULL, &h);
     s->state = SESSION_READY;
-    (void)evtimer_del(s->timer);
-    bufferevent_setwatermark(s->io, EV_READ, 0, FRAME_HEAD + FRAME_PAYLOAD_MAX);
+    unlimit(s);
+    stream_set_input_max(s->io, FRAME_HEAD + FRAME_PAYLOAD_MAX);
+    w.t0_ns = h.t0_ns;
     w.seq = ingest_held(s->all->ingest, &h.origin);
     w.t2_ns = clock_utc_ns();
-    frame_put_welcome(&s->out, &w);
-    send_out(s);
-    log_info("%s: connected, held up to %" PRIu64, s->name.p, w.seq);
+    frame_put_welcome(&s->all->out, &w);
+    session_send(s);
+    if (log_limit_pass(&s->all->limit))
+        log_info("%s: connected, held up to %" PRIu64, s->name, w.seq);
 }
 
-/* Out of memory, or the peer is wrong. */
-static void failed(struct session *s, int r, const char *text)
+static void on_join(struct session *s, struct slice payload)
 {
-    if (r != -ENOMEM) {
-        protocol_error(s, text);
+    struct frame_join join;
+    struct frame_certified answer = {.status = CONTROL_FAILED, .chain = SLICE_LIT("")};
+    if (frame_get_join(payload, &join) < 0) {
+        session_protocol_error(s, "malformed JOIN");
         return;
     }
-    log_error("%s: closed: %s", s->name.p, err_text(r));
-    close_soon(s);
+    answer.text = SLICE_LIT("this gateway does not sign certificates");
+    if (s->all->enrol)
+        enrol_join(s->all->enrol, &join, clock_utc_ns(), &answer);
+    bool is_good = answer.status == CONTROL_DONE;
+    (*(is_good ? &s->all->joined : &s->all->join_refused))++;
+    if (is_good || log_limit_pass(&s->all->limit))
+        log_info("%s: %.*s %s%s%.*s", s->name, SLICE_ARG(log_safe(join.name)), is_good ? "joined" : "did not join",
+                 is_good ? "" : ": ", SLICE_ARG(answer.text));
+    frame_put_certified(&s->all->out, &answer);
+    session_send(s);
+    close_soon(s); /* one try a connection */
 }
 
 static void on_batch(struct session *s, struct slice payload)
 {
     int r = ingest_block(s->all->ingest, &s->source, payload);
     if (r < 0)
-        failed(s, r, "BATCH without a whole block");
-}
-
-static void on_samples_origin(struct session *s, struct slice payload)
-{
-    struct frame_samples_origin o;
-    if (frame_get_samples_origin(payload, &o) < 0 ||
-        memcmp(o.origin.producer, s->origin.producer, sizeof o.origin.producer) == 0) {
-        protocol_error(s, "malformed SAMPLES_ORIGIN, or that of HELLO");
-        return;
-    }
-    samples_reader_destroy(s->samples);
-    s->samples = samples_reader_create(batch_builder_registry(ingest_builder(s->all->ingest)));
-    s->samples_origin = o;
-    s->has_samples_counts = false;
-    if (!s->samples || strbuf_failed(&s->host))
-        failed(s, -ENOMEM, "");
-}
-
-static void on_schema(struct session *s, struct slice payload)
-{
-    struct diag why = {0};
-    int r = samples_reader_schema(s->samples, payload, &why);
-    struct cursor c = cursor_of(payload);
-    if (r < 0) {
-        failed(s, r, why.message);
-    } else if (s->samples_origin.wants_ok) {
-        frame_put_schema_ok(&s->out, cursor_u32(&c));
-        send_out(s);
-    }
-}
-
-static void on_stream(struct session *s, struct slice payload)
-{
-    struct diag why = {0};
-    int r = samples_reader_stream(s->samples, payload, &why);
-    struct cursor c = cursor_of(payload);
-    if (r < 0) {
-        failed(s, r, why.message);
-    } else if (s->samples_origin.wants_ok) {
-        struct frame_stream_ok ok = {.stream = cursor_u32(&c)};
-        (void)cursor_u32(&c); /* the schema */
-        ok.baseline = cursor_u32(&c);
-        frame_put_stream_ok(&s->out, &ok);
-        send_out(s);
-    }
-}
-
-static void on_samples(struct session *s, struct slice payload)
-{
-    struct diag why = {0};
-    struct ingest *in = s->all->ingest;
-    struct batch_origin origin = {.epoch = s->samples_origin.origin.epoch};
-    uint32_t unknown;
-    memcpy(origin.producer, s->samples_origin.origin.producer, sizeof origin.producer);
-    int r = samples_reader_packet(s->samples, payload, strbuf_slice(&s->host), ingest_builder(in), &origin,
-                                  &unknown, &why);
-    if (r == 0)
-        r = ingest_samples(in, &origin, unknown);
-    if (r < 0)
-        failed(s, r, why.message);
-}
-
-/* The frames of samples, from an agent. */
-static void on_agent_frame(struct session *s, const struct frame *f)
-{
-    if (f->type == FRAME_SAMPLES_ORIGIN)
-        on_samples_origin(s, f->payload);
-    else if (!s->samples)
-        protocol_error(s, "samples before SAMPLES_ORIGIN");
-    else if (f->type == FRAME_SCHEMA)
-        on_schema(s, f->payload);
-    else if (f->type == FRAME_STREAM)
-        on_stream(s, f->payload);
-    else
-        on_samples(s, f->payload);
-}
-
-static void on_counts(struct session *s, struct slice payload)
-{
-    struct frame_counts counts;
-    if (frame_get_counts(payload, &counts) < 0) {
-        protocol_error(s, "malformed COUNTS, or they do not add up");
-        return;
-    }
-    s->has_counts = s->has_counts || frame_same_origin(&counts.origin, &s->origin);
-    s->has_samples_counts =
-        s->has_samples_counts || (s->samples && frame_same_origin(&counts.origin, &s->samples_origin.origin));
-    ingest_counts(s->all->ingest, payload, &counts);
+        session_failed(s, r, "BATCH without a whole block");
 }
 
 static void on_ping(struct session *s, struct slice payload)
@@ -266,107 +332,158 @@ static void on_ping(struct session *s, struct slice payload)
     struct frame_ping ping;
     int64_t now = clock_utc_ns();
     if (frame_get_ping(payload, &ping) < 0) {
-        protocol_error(s, "malformed PING");
+        session_protocol_error(s, "malformed PING");
         return;
     }
-    frame_put_pong(&s->out, &(struct frame_pong){ping.token, ping.t0_ns, now, clock_utc_ns()});
-    send_out(s);
+    frame_put_pong(&s->all->out, &(struct frame_pong){ping.token, ping.t0_ns, now, clock_utc_ns()});
+    session_send(s);
 }
 
-static void on_bye(struct session *s, struct slice payload)
+static void on_bye(struct session *s, struct channel *c, struct slice payload)
 {
     struct frame_bye_reason bye;
     if (frame_get_bye(payload, &bye) < 0) {
-        protocol_error(s, "malformed BYE");
+        session_protocol_error(s, "malformed BYE");
         return;
     }
-    if (bye.reason == BYE_DONE && s->has_counts)
-        ingest_end_epoch(s->all->ingest, &s->origin);
-    if (bye.reason == BYE_DONE && s->has_samples_counts)
-        ingest_end_epoch(s->all->ingest, &s->samples_origin.origin);
+    channel_bye(c, bye.reason);
+    if (c != &s->own) { /* one worker of a relay's */
+        s->relayed[c->number] = NULL;
+        channel_close(c);
+        mem_free(c);
+        return;
+    }
     struct slice why = log_safe(bye.text);
-    log_info("%s: said goodbye%s%.*s", s->name.p, why.n ? ": " : "", SLICE_ARG(why));
+    if (log_limit_pass(&s->all->limit))
+        log_info("%s: said goodbye%s%.*s", s->name, why.n ? ": " : "", SLICE_ARG(why));
     close_soon(s);
 }
 
-static bool is_agent_frame(uint8_t type)
+static void on_control(struct session *s, struct slice payload)
 {
-    return type == FRAME_SCHEMA || type == FRAME_STREAM || type == FRAME_SAMPLES ||
-           type == FRAME_SAMPLES_ORIGIN;
+    struct frame_control c;
+    if (frame_get_control(payload, &c) < 0) {
+        session_protocol_error(s, "malformed CONTROL");
+        return;
+    }
+    if (s->all->control)
+        control_ask(s->all->control, &s->asker, &c);
+}
+
+/* Room for the number in relayed. */
+static int reserve_relayed(struct session *s, uint32_t number)
+{
+    if (number < s->n_relayed)
+        return 0;
+    size_t n = (number / RELAY_GROWTH + 1) * RELAY_GROWTH;
+    if (n < s->n_relayed * 2)
+        n = s->n_relayed * 2;
+    struct channel **relayed = mem_try_resize(s->relayed, n * sizeof *relayed);
+    if (!relayed)
+        return -ENOMEM;
+    memset(relayed + s->n_relayed, 0, (n - s->n_relayed) * sizeof *relayed);
+    s->relayed = relayed;
+    s->n_relayed = n;
+    return 0;
+}
+
+/* Whose frame it is; NULL after the session was closed. */
+static struct channel *find_channel(struct session *s, uint32_t number)
+{
+    if (s->role != PEER_RELAY || number == 0)
+        return &s->own;
+    if (number < s->n_relayed && s->relayed[number])
+        return s->relayed[number];
+    if (number > RELAY_WORKERS_MAX) {
+        session_protocol_error(s, "a worker's number that is too large");
+        return NULL;
+    }
+    struct channel *c = reserve_relayed(s, number) < 0 ? NULL : mem_try_alloc(sizeof *c);
+    if (!c) {
+        session_failed(s, -ENOMEM, "");
+        return NULL;
+    }
+    *c = (struct channel){.session = s, .number = number};
+    s->relayed[number] = c;
+    return c;
+}
+
+static bool is_of_workers(const struct session *s)
+{
+    return (s->role == PEER_AGENT || s->role == PEER_RELAY) && s->all->workers;
 }
 
 /* What one may send who is welcome. */
 static void on_frame(struct session *s, const struct frame *f)
 {
+    struct channel *c = find_channel(s, f->worker);
+    if (!c)
+        return;
     if (f->type == FRAME_BATCH)
         on_batch(s, f->payload);
     else if (f->type == FRAME_COUNTS)
-        on_counts(s, f->payload);
+        channel_counts(c, f->payload);
     else if (f->type == FRAME_PING)
         on_ping(s, f->payload);
     else if (f->type == FRAME_BYE)
-        on_bye(s, f->payload);
-    else if (s->role == PEER_AGENT && is_agent_frame(f->type))
-        on_agent_frame(s, f);
+        on_bye(s, c, f->payload);
+    else if (is_of_workers(s) && channel_takes(f->type))
+        channel_frame(c, f);
+    else if (s->role == PEER_CONSUMER && f->type == FRAME_CONTROL)
+        on_control(s, f->payload);
     else if (f->type < FRAME_OPTIONAL && f->type != FRAME_PONG)
-        protocol_error(s, "a frame that is not expected here");
+        session_protocol_error(s, "a frame that is not expected here");
 }
 
-/* The first n bytes of input in one piece; p is NULL when memory is short, and the session is closing then.
- */
-static struct slice pull(struct session *s, size_t n)
+static void on_first_frame(struct session *s, const struct frame *f)
 {
-    const char *p = (const char *)evbuffer_pullup(bufferevent_get_input(s->io), (ev_ssize_t)n);
-    if (!p) {
-        log_error("%s: closed: no memory for its input", s->name.p);
-        close_soon(s);
-    }
-    return slice_of(p, p ? n : 0);
+    bool is_nobody = s->who.kind == ACCESS_NOBODY;
+    if (f->type == FRAME_JOIN && access_allows(&s->who, ACCESS_JOIN, SLICE_LIT("")))
+        on_join(s, f->payload);
+    else if (f->type == FRAME_HELLO && !is_nobody)
+        on_hello(s, f->payload);
+    else if (is_nobody)
+        session_deny(s, "without a certificate one may only join: gridline join");
+    else
+        session_protocol_error(s, "the first frame is not HELLO");
 }
 
-static void read_frames(struct session *s)
+/* Takes what frames are whole; how many bytes. */
+static size_t read_frames(struct session *s, struct slice data)
 {
-    struct evbuffer *input = bufferevent_get_input(s->io);
+    size_t at = 0;
     while (s->state == SESSION_HELLO || s->state == SESSION_READY) {
-        size_t have = evbuffer_get_length(input);
-        if (have < FRAME_HEAD)
-            return;
         bool is_first = s->state == SESSION_HELLO;
-        uint32_t max = is_first ? SESSION_HELLO_MAX - FRAME_HEAD - FRAME_GREETING : FRAME_PAYLOAD_MAX;
-        struct slice head = pull(s, FRAME_HEAD);
-        int64_t size = head.p ? frame_size(head, max) : 0;
-        if (size < 0)
-            protocol_error(s, size == E_LIMIT ? "a frame that is too large" : "no frame starts here");
-        if (size <= 0 || have < (size_t)size)
-            return;
-        struct slice all = pull(s, (size_t)size);
+        uint32_t max = is_first ? SESSION_HELLO_MAX - FRAME_HEAD : FRAME_PAYLOAD_MAX;
         struct frame f;
-        if (!all.p || frame_read(all, max, &f) <= 0)
-            return;
-        if (!is_first)
-            on_frame(s, &f);
-        else if (f.type == FRAME_HELLO)
-            on_hello(s, f.payload);
+        int64_t size = frame_read(slice_from(data, at), max, &f);
+        if (size < 0)
+            session_protocol_error(s, size == E_LIMIT ? "a frame that is too large" : "no frame starts here");
+        if (size <= 0)
+            return at;
+        at += (size_t)size;
+        if (is_first)
+            on_first_frame(s, &f);
         else
-            protocol_error(s, "the first frame is not HELLO");
-        (void)evbuffer_drain(input, (size_t)size);
+            on_frame(s, &f);
     }
+    return at;
 }
+
+/* ---------------------------------------------------------------- lines */
 
 /* Counted always, logged once a connection. */
 static void bad_line(struct session *s, const struct diag *why)
 {
     s->all->bad_lines++;
-    if (s->bad_lines++ == 0)
-        log_info("%s: line %" PRIu64 " is skipped, as all like it: %s", s->name.p, why->line, why->message);
+    if (s->bad_lines++ == 0 && log_limit_pass(&s->all->limit))
+        log_info("%s: line %" PRIu64 " is skipped, as all like it: %s", s->name, why->line, why->message);
 }
 
-static void read_lines(struct session *s, bool at_end)
+static size_t read_lines(struct session *s, struct slice data, bool at_end)
 {
-    struct evbuffer *input = bufferevent_get_input(s->io);
     struct ingest *in = s->all->ingest;
-    size_t have = evbuffer_get_length(input), done = 0;
-    struct slice data = have ? pull(s, have) : (struct slice){"", 0};
+    size_t done = 0;
     int r = 1;
     while (s->state == SESSION_LINES && done < data.n && r != 0) {
         size_t used;
@@ -374,60 +491,60 @@ static void read_lines(struct session *s, bool at_end)
         r = decoder_run(s->decoder, slice_from(data, done), at_end, ingest_builder(in), &used, &why);
         done += used;
         int built = ingest_built(in);
-        if (r == -ENOMEM || built < 0) {
-            log_error("%s: closed: %s", s->name.p, err_text(-ENOMEM));
-            close_soon(s);
-        } else if (r < 0) {
+        if (r == -ENOMEM || built < 0)
+            session_failed(s, -ENOMEM, "");
+        else if (r < 0)
             bad_line(s, &why);
-        }
     }
-    (void)evbuffer_drain(input, done);
+    return done;
 }
 
 static void start_lines(struct session *s, const char *encoding)
 {
     const struct encoding *e = encoding_by_name(slice_str(encoding));
+    if (!access_allows(&s->who, ACCESS_PUBLISH, SLICE_LIT(""))) {
+        session_deny(s, "lines have no identity");
+        return;
+    }
     int r = e ? decoder_create(e, &s->decoder) : -ENOTSUP;
     if (r < 0) {
-        log_error("%s: closed: can't read %s: %s", s->name.p, encoding, err_text(r));
+        log_error("%s: closed: can't read %s: %s", s->name, encoding, err_text(r));
         close_soon(s);
         return;
     }
     s->state = SESSION_LINES;
-    (void)evtimer_del(s->timer);
-    bufferevent_setwatermark(s->io, EV_READ, 0, DECODE_UNIT_MAX);
-    log_info("%s: connected, sends %s lines", s->name.p, encoding);
+    unlimit(s);
+    stream_set_input_max(s->io, DECODE_UNIT_MAX);
+    if (log_limit_pass(&s->all->limit))
+        log_info("%s: connected, sends %s lines", s->name, encoding);
 }
 
-static void read_greeting(struct session *s)
+/* How many bytes the greeting took. */
+static size_t read_greeting(struct session *s, struct slice data)
 {
-    struct evbuffer *input = bufferevent_get_input(s->io);
-    size_t have = evbuffer_get_length(input);
-    struct slice head = pull(s, have < FRAME_GREETING ? have : FRAME_GREETING);
-    if (!head.p)
-        return;
-    switch (greeting_detect(head)) {
+    switch (greeting_detect(slice_of(data.p, data.n < FRAME_GREETING ? data.n : FRAME_GREETING))) {
     case GREETING_MORE:
-        return;
+        return 0;
     case GREETING_FRAMES:
         s->state = SESSION_HELLO;
-        (void)evbuffer_drain(input, FRAME_GREETING);
-        return;
+        return FRAME_GREETING;
     case GREETING_ULM:
-        (void)evbuffer_drain(input, FRAME_GREETING);
         start_lines(s, "ulm");
-        return;
+        return FRAME_GREETING;
     case GREETING_LINES:
-        start_lines(s, head.p[0] == '{' ? "ndjson" : head.p[0] == 't' ? "bp" : "ulm");
-        return;
+        start_lines(s, data.p[0] == '{' ? "ndjson" : data.p[0] == 't' ? "bp" : "ulm");
+        return 0;
     case GREETING_VERSION:
-        protocol_error(s, "a version of the protocol that this gateway does not speak");
-        return;
+        session_protocol_error(s, "a version of the protocol that this gateway does not speak");
+        return 0;
     case GREETING_UNKNOWN:
-        protocol_error(s, "neither frames nor ULM, BP or NDJSON lines");
-        return;
+        session_protocol_error(s, "neither frames nor ULM, BP or NDJSON lines");
+        return 0;
     }
+    return 0;
 }
+
+/* ---------------------------------------------------------------- the stream's callbacks */
 
 /* Something may wait for its sync now. */
 static void start_commit(struct sessions *all)
@@ -441,59 +558,88 @@ static void start_commit(struct sessions *all)
         ingest_commit(all->ingest);
 }
 
-static void read_input(struct session *s, bool at_end)
+static size_t read_input(struct session *s, struct slice data, bool at_end)
 {
-    if (s->state == SESSION_GREETING && evbuffer_get_length(bufferevent_get_input(s->io)))
-        read_greeting(s);
+    size_t at = 0;
+    if (s->state == SESSION_GREETING && data.n)
+        at = read_greeting(s, data);
     if (s->state == SESSION_LINES)
-        read_lines(s, at_end);
+        at += read_lines(s, slice_from(data, at), at_end);
     else
-        read_frames(s);
+        at += read_frames(s, slice_from(data, at));
     start_commit(s->all);
+    return s->state == SESSION_CLOSING ? data.n : at;
 }
 
-static void on_read(struct bufferevent *io, void *arg)
+static size_t on_data(void *arg, struct slice data)
 {
-    (void)io;
-    read_input(arg, false);
+    return read_input(arg, data, false);
 }
 
-static void on_written(struct bufferevent *io, void *arg)
+static void on_ready(void *arg)
 {
     struct session *s = arg;
-    if (s->state == SESSION_CLOSING && evbuffer_get_length(bufferevent_get_output(io)) == 0)
-        start_timer(s, 0);
+    int r = s->all->identify(stream_transport(s->io), &s->who);
+    if (r < 0)
+        session_deny(s, "a certificate that is not one of gridline's");
 }
 
-static void on_event(struct bufferevent *io, short what, void *arg)
+static void on_end(void *arg, int error, const char *why)
 {
-    (void)io;
     struct session *s = arg;
-    int error = EVUTIL_SOCKET_ERROR();
-    if (!(what & (BEV_EVENT_EOF | BEV_EVENT_ERROR)))
-        return;
-    if (what & BEV_EVENT_EOF)
-        read_input(s, true);
-    if (s->state == SESSION_LINES)
-        log_info("%s: done", s->name.p);
-    else if (s->state != SESSION_CLOSING)
-        log_info("%s: connection lost%s%s", s->name.p, what & BEV_EVENT_ERROR ? ": " : "",
-                 what & BEV_EVENT_ERROR ? err_text(-error) : "");
+    if (error == 0 && s->state != SESSION_CLOSING)
+        (void)read_input(s, stream_rest(s->io), true);
+    bool is_unknown = s->state == SESSION_GREETING || s->state == SESSION_HELLO;
+    if (s->has_transport && is_unknown && why[0])
+        s->all->failed_handshakes++;
+    if (s->state != SESSION_CLOSING && log_limit_pass(&s->all->limit)) {
+        if (s->state == SESSION_LINES && error == 0)
+            log_info("%s: done", s->name);
+        else
+            log_info("%s: connection lost%s%s", s->name, error || why[0] ? ": " : "",
+                     why[0] ? why : error ? err_text(error) : "");
+    }
     destroy(s);
 }
 
-static void on_timer(evutil_socket_t fd, short what, void *arg)
+static void on_drained(void *arg)
 {
-    (void)fd;
-    (void)what;
     struct session *s = arg;
-    if (s->state == SESSION_CLOSING) {
+    if (s->state == SESSION_CLOSING)
         destroy(s);
-        return;
-    }
-    log_info("%s: closed: it did not say who it is in time", s->name.p);
-    close_soon(s);
 }
+
+static const struct stream_ops stream_callbacks = {on_data, on_ready, on_end, on_drained};
+
+/* ---------------------------------------------------------------- time is up */
+
+static void give_up(struct session *s)
+{
+    if (s->state != SESSION_CLOSING) {
+        s->all->silent++;
+        if (log_limit_pass(&s->all->limit))
+            log_info("%s: closed: it did not say who it is in time", s->name);
+    }
+    destroy(s);
+}
+
+/* The limits differ, so the order is not that of the ends: all are looked at. Only unknown and closing ones are here. */
+static void on_sweep(evutil_socket_t fd, short what, void *arg)
+{
+    struct sessions *all = arg;
+    (void)fd, (void)what;
+    int64_t now = clock_mono_ns();
+    for (struct session *s = all->longest, *later; s; s = later) {
+        later = s->later;
+        bool is_done = s->state == SESSION_CLOSING && stream_waiting(s->io) == 0;
+        if (now >= s->until_ns || is_done)
+            give_up(s);
+    }
+    if (all->longest)
+        start_sweep(all);
+}
+
+/* ---------------------------------------------------------------- coming */
 
 /* One word to the one too many. It is not waited for: a socket that is new takes so little. */
 static void turn_away(struct sessions *all, evutil_socket_t fd, const char *peer)
@@ -504,52 +650,65 @@ static void turn_away(struct sessions *all, evutil_socket_t fd, const char *peer
         (void)send(fd, out.p, out.n, MSG_NOSIGNAL | MSG_DONTWAIT);
     strbuf_fini(&out);
     evutil_closesocket(fd);
-    if (all->turned_away++ == 0)
-        log_error("%s: turned away, as all above %d connections", peer, SESSIONS_MAX);
+    all->turned_away++;
+    if (log_limit_pass(&all->limit))
+        log_error("%s: turned away, as all above %zu connections", peer, all->n);
 }
 
-static int open_session(struct session *s, evutil_socket_t fd)
+static void link_first(struct sessions *all, struct session *s)
 {
-    s->io = bufferevent_socket_new(s->all->base, fd, BEV_OPT_CLOSE_ON_FREE);
-    if (!s->io)
-        return -ENOMEM;
-    s->timer = evtimer_new(s->all->base, on_timer, s);
-    if (!s->timer || strbuf_failed(&s->name))
-        return -ENOMEM;
-    bufferevent_setcb(s->io, on_read, on_written, on_event, s);
-    bufferevent_setwatermark(s->io, EV_READ, 0, SESSION_HELLO_MAX);
-    start_timer(s, s->all->hello_ms ? s->all->hello_ms : SESSION_HELLO_MS);
-    return bufferevent_enable(s->io, EV_READ | EV_WRITE) < 0 ? -ENOMEM : 0;
-}
-
-void sessions_accept(struct sessions *all, evutil_socket_t fd, const char *peer)
-{
-    struct session *s = all->n < SESSIONS_MAX ? mem_try_alloc(sizeof *s) : NULL;
-    if (!s) {
-        turn_away(all, fd, peer);
-        return;
-    }
-    s->source = (struct ingest_source){.ack = source_ack, .refuse = source_refuse};
-    s->all = all;
-    s->id = ++all->next_id;
     s->next = all->first;
     if (s->next)
         s->next->previous = s;
     all->first = s;
     all->n++;
     all->accepted++;
-    strbuf_printf(&s->name, "%s #%" PRIu64, peer, s->id);
-    if (open_session(s, fd) < 0) {
+}
+
+/* Time limits need the timer; it is made with the first connection. */
+static int prepare(struct sessions *all)
+{
+    if (!all->sweep)
+        all->sweep = evtimer_new(all->base, on_sweep, all);
+    return all->sweep ? 0 : -ENOMEM;
+}
+
+void sessions_accept(struct sessions *all, evutil_socket_t fd, const char *peer, const struct session_way *way)
+{
+    size_t max = all->max ? all->max : SESSIONS_MAX;
+    bool is_full = all->n >= max || prepare(all) < 0;
+    struct session *s = is_full ? NULL : mem_try_alloc(sizeof *s);
+    if (!s) {
+        turn_away(all, fd, peer);
+        return;
+    }
+    s->source = (struct ingest_source){.ack = source_ack, .refuse = source_refuse};
+    s->asker = (struct control_asker){.answer = asker_answer, .who = &s->who};
+    s->all = all;
+    s->id = ++all->next_id;
+    s->own.session = s;
+    s->who = way->who;
+    s->has_transport = way->transport != NULL;
+    link_first(all, s);
+    set_name(s, peer, NULL);
+    if (!s->name || stream_create(all->loop, fd, SESSION_HELLO_MAX, &stream_callbacks, s, &s->io) < 0) {
         log_error("%s: closed: no memory", peer);
-        if (!s->io)
+        if (!s->name)
             evutil_closesocket(fd);
         destroy(s);
+        return;
     }
+    if (way->transport)
+        stream_set_transport(s->io, way->transport, way->transport_ctx);
+    limit(s, all->hello_ms ? all->hello_ms : SESSION_HELLO_MS);
+    if (all->n_waiting > SESSIONS_WAITING)
+        give_up(all->longest);
 }
 
 void sessions_shut_down(struct sessions *all)
 {
-    for (struct session *s = all->first; s; s = s->next) {
+    for (struct session *s = all->first, *next; s; s = next) {
+        next = s->next;
         if (s->state == SESSION_READY || s->state == SESSION_HELLO)
             say_bye(s, BYE_SHUTDOWN, "shutting down");
         else
@@ -561,4 +720,55 @@ void sessions_destroy_all(struct sessions *all)
 {
     while (all->first)
         destroy(all->first);
+    if (all->sweep)
+        event_free(all->sweep);
+    all->sweep = NULL;
+    strbuf_fini(&all->out);
+}
+
+/* ---------------------------------------------------------------- to workers and programs */
+
+int sessions_control(struct sessions *all, struct worker *w, const struct frame_control *control)
+{
+    struct channel *c = w->link;
+    if (!c || c->session->state != SESSION_READY)
+        return -ENOTCONN;
+    frame_put_control(&all->out, c->number, control);
+    session_send(c->session);
+    return 0;
+}
+
+size_t sessions_activate(struct sessions *all, struct slice host, struct slice list)
+{
+    static uint32_t number;
+    size_t n = 0;
+    number++;
+    for (struct session *s = all->first; s; s = s->next) {
+        if (s->state != SESSION_READY || s->role != PEER_PROGRAM || !slice_eq(session_host(s), host))
+            continue;
+        size_t at = frame_begin(&all->out, FRAME_ACTIVATE, 0);
+        strbuf_add_u32(&all->out, number);
+        strbuf_add_slice(&all->out, list);
+        frame_end(&all->out, at);
+        session_send(s);
+        n++;
+    }
+    return n;
+}
+
+void sessions_replaced(struct sessions *all, void *link)
+{
+    struct channel *c = link;
+    struct session *s = c->session;
+    (void)all;
+    c->worker = NULL; /* it has another link now */
+    if (c == &s->own) {
+        say_bye(s, BYE_NOT_ALLOWED, "another agent has registered this host");
+        return;
+    }
+    size_t at = frame_begin(&s->all->out, FRAME_BYE, c->number);
+    strbuf_add_u16(&s->all->out, BYE_NOT_ALLOWED);
+    strbuf_add_text(&s->all->out, SLICE_LIT("another agent has registered this host"));
+    frame_end(&s->all->out, at);
+    session_send(s);
 }

@@ -324,6 +324,8 @@ int workers_register(struct workers *ws, const struct frame_register *r, void *l
     w->registrations++;
     w->registered_ns = is_new ? utc_ns : w->registered_ns;
     w->clock_offset_ns = r->utc_ns - utc_ns;
+    if (w->window.highest == 0)
+        w->datagrams_before = w->datagrams_sent = r->datagrams;
     w->sampler = NULL;
     w->has_unsent_settings = true;
     if (!w->has_own_lease)
@@ -357,11 +359,19 @@ void worker_renew(struct workers *ws, struct worker *w, const struct frame_renew
 void worker_set_samples(struct workers *ws, struct worker *w, const struct frame_origin *samples, struct sampler *s)
 {
     (void)ws;
-    w->samples = *samples;
+    if (!frame_same_origin(&w->samples, samples)) {
+        w->samples = *samples;
+        w->datagrams_sent = w->datagrams_before = 0;
+        w->window = (struct datagram_window){0};
+    }
     w->sampler = s;
-    w->datagrams_sent = 0;
-    w->window = (struct datagram_window){0};
     new_key(w);
+}
+
+uint64_t worker_datagrams_lost(const struct worker *w)
+{
+    uint64_t known = w->datagrams_before + w->window.received;
+    return w->datagrams_sent > known ? w->datagrams_sent - known : 0;
 }
 
 /* ---------------------------------------------------------------- going */

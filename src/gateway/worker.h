@@ -46,6 +46,7 @@ struct worker {
     struct frame_origin samples;    /* origin of its samples */
     struct datagram_window window;  /* of that origin */
     uint64_t datagrams_sent;        /* as the last RENEW said */
+    uint64_t datagrams_before;      /* of these, sent before this gateway knew the origin: to another, or to its last run */
     int64_t clock_offset_ns;        /* its local clock against ours at registration; bound is half the rtt it saw */
     char *properties, *settings;    /* args lists as bytes (args_put); "" = none */
     uint32_t properties_n, settings_n;
@@ -82,8 +83,11 @@ int workers_register(struct workers *ws, const struct frame_register *r, void *l
                      int64_t utc_ns, struct worker **out);
 /* A renewal came: live again, whatever it was but deregistered. */
 void worker_renew(struct workers *ws, struct worker *w, const struct frame_renew *r, int64_t boot_ns, int64_t utc_ns);
-/* Its samples have another origin: datagrams are numbered anew, with a new key. */
+/* SAMPLES_ORIGIN: a new key (what older datagrams are differences to is forgotten). Another origin than before: its
+ * datagrams are numbered anew. */
 void worker_set_samples(struct workers *ws, struct worker *w, const struct frame_origin *samples, struct sampler *s);
+/* Of the datagrams it says it has sent: those that have not come. */
+uint64_t worker_datagrams_lost(const struct worker *w);
 /* Its connection is gone: late. */
 void worker_disconnected(struct workers *ws, struct worker *w, int64_t boot_ns, int64_t utc_ns);
 void worker_leave(struct workers *ws, struct worker *w, int64_t utc_ns);

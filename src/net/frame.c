@@ -403,9 +403,9 @@ int frame_get_samples_origin(struct slice payload, struct frame_samples_origin *
     return 0;
 }
 
-void frame_put_schema_ok(struct strbuf *out, uint32_t schema)
+void frame_put_schema_ok(struct strbuf *out, uint32_t worker, uint32_t schema)
 {
-    put_head(out, FRAME_SCHEMA_OK, 0, 4);
+    put_head(out, FRAME_SCHEMA_OK, worker, 4);
     strbuf_add_u32(out, schema);
 }
 
@@ -419,9 +419,9 @@ int frame_get_schema_ok(struct slice payload, uint32_t *schema)
     return 0;
 }
 
-void frame_put_stream_ok(struct strbuf *out, const struct frame_stream_ok *ok)
+void frame_put_stream_ok(struct strbuf *out, uint32_t worker, const struct frame_stream_ok *ok)
 {
-    put_head(out, FRAME_STREAM_OK, 0, 2 * 4);
+    put_head(out, FRAME_STREAM_OK, worker, 2 * 4);
     strbuf_add_u32(out, ok->stream);
     strbuf_add_u32(out, ok->baseline);
 }

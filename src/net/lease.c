@@ -21,6 +21,7 @@ void frame_put_register(struct strbuf *out, uint32_t worker, const struct frame_
     strbuf_add_text(out, r->host);
     args_put(out, r->properties);
     args_put(out, r->settings);
+    strbuf_add_u64(out, r->datagrams);
     frame_end(out, at);
 }
 
@@ -33,6 +34,9 @@ int frame_get_register(struct slice payload, struct frame_register *out)
     r.origin = frame_get_origin(&c);
     r.host = cursor_text(&c);
     if (!args_get(&c, &r.properties) || !args_get(&c, &r.settings) || r.mode > LEASE_GUEST || !is_host(r.host))
+        return E_PROTO;
+    r.datagrams = cursor_u64(&c);
+    if (c.bad)
         return E_PROTO;
     *out = r;
     return 0;

@@ -29,6 +29,7 @@ struct frame_register {
     struct slice host;
     struct args properties; /* static: cpus, memory, kernel, ... */
     struct args settings;   /* proposed thresholds: "vector.every" = "1s", ... */
+    uint64_t datagrams;     /* sent before, under its samples origin */
 };
 
 enum { RENEW_LEAVING = 1 }; /* the last one: the worker deregisters */

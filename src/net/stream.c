@@ -21,7 +21,8 @@ struct stream {
     const struct stream_ops *ops;
     void *arg;
     const struct transport_ops *transport_ops; /* NULL = plain */
-    struct transport *transport;
+    void *transport_ctx;
+    struct transport *transport; /* NULL: not started yet */
     struct event *readable, *writable; /* the latter only while something waits */
     struct strbuf in, out;
     size_t input_max;
@@ -236,7 +237,9 @@ static int shake_hands(struct stream *s)
     struct diag why = {0};
     if (s->is_ready)
         return 0;
-    int r = s->transport_ops->handshake(s->transport, &s->read_wants, &why);
+    int r = s->transport ? 0 : s->transport_ops->start(s->transport_ctx, s->fd, NULL, &s->transport, &why);
+    if (r == 0)
+        r = s->transport_ops->handshake(s->transport, &s->read_wants, &why);
     if (r == -EAGAIN) {
         if (s->read_wants & POLLOUT && want_writable(s) < 0)
             end(s, -ENOMEM, "");
@@ -316,10 +319,10 @@ int stream_create(struct stream_loop *l, evutil_socket_t fd, size_t input_max, c
     return 0;
 }
 
-void stream_set_transport(struct stream *s, const struct transport_ops *ops, struct transport *t)
+void stream_set_transport(struct stream *s, const struct transport_ops *ops, void *ctx)
 {
     s->transport_ops = ops;
-    s->transport = t;
+    s->transport_ctx = ctx;
     s->is_ready = false;
 }
 

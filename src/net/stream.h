@@ -39,9 +39,10 @@ struct stream_ops {
  * (E_LIMIT). -ENOMEM: fd is closed. */
 int stream_create(struct stream_loop *l, evutil_socket_t fd, size_t input_max, const struct stream_ops *ops, void *arg,
                   struct stream **out);
-/* Bytes go through this from now on, which the stream ends. Before the first byte. */
-void stream_set_transport(struct stream *s, const struct transport_ops *ops, struct transport *t);
-struct transport *stream_transport(const struct stream *s); /* NULL = plain */
+/* Bytes go through this, which is started (ctx is its) when the first one comes: a peer that says nothing costs
+ * nothing. Right after create. */
+void stream_set_transport(struct stream *s, const struct transport_ops *ops, void *ctx);
+struct transport *stream_transport(const struct stream *s); /* NULL = plain, or not started */
 /* Closes without a word. NULL is fine. */
 void stream_destroy(struct stream *s);
 

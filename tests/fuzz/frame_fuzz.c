@@ -135,7 +135,7 @@ static void fuzz_schema_ok(struct slice payload)
     uint32_t a, b;
     if (frame_get_schema_ok(payload, &a) < 0)
         return;
-    frame_put_schema_ok(&out, a);
+    frame_put_schema_ok(&out, 0, a);
     check(frame_get_schema_ok(again(FRAME_SCHEMA_OK), &b) == 0 && a == b);
 }
 
@@ -144,7 +144,7 @@ static void fuzz_stream_ok(struct slice payload)
     struct frame_stream_ok a, b;
     if (frame_get_stream_ok(payload, &a) < 0)
         return;
-    frame_put_stream_ok(&out, &a);
+    frame_put_stream_ok(&out, 0, &a);
     check(frame_get_stream_ok(again(FRAME_STREAM_OK), &b) == 0 && a.stream == b.stream &&
           a.baseline == b.baseline);
 }

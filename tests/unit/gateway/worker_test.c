@@ -179,8 +179,16 @@ static void a_new_samples_origin_has_a_new_key_and_an_empty_window(void **state)
     memcpy(before, w->key, sizeof before);
     uint32_t id = w->key_id;
     w->window.highest = 7;
+    w->window.received = 5;
+    worker_renew(b.ws, w, &(struct frame_renew){.number = 1, .datagrams = 7}, b.boot_ns, b.utc_ns);
+    assert_int_equal(worker_datagrams_lost(w), 2);
+    worker_set_samples(b.ws, w, &one, NULL); /* announced anew */
+    assert_int_equal(w->window.highest, 7);
+    assert_int_not_equal(w->key_id, id);
+    id = w->key_id;
     worker_set_samples(b.ws, w, &two, NULL);
     assert_int_equal(w->window.highest, 0);
+    assert_int_equal(worker_datagrams_lost(w), 0);
     assert_int_not_equal(w->key_id, id);
     assert_memory_not_equal(before, w->key, sizeof before);
     close_bench(&b);

@@ -73,13 +73,13 @@ static void test_round_trips(void **state)
     assert_int_equal(frame_get_samples_origin(only_frame(&out).payload, &so), E_PROTO);
 
     strbuf_reset(&out);
-    frame_put_schema_ok(&out, 70000);
+    frame_put_schema_ok(&out, 0, 70000);
     uint32_t schema;
     assert_int_equal(only_frame(&out).type, FRAME_SCHEMA_OK);
     assert_int_equal(frame_get_schema_ok(only_frame(&out).payload, &schema), 0);
     assert_int_equal(schema, 70000);
     strbuf_reset(&out);
-    frame_put_stream_ok(&out, &(struct frame_stream_ok){70001, 70002});
+    frame_put_stream_ok(&out, 0, &(struct frame_stream_ok){70001, 70002});
     struct frame_stream_ok stream;
     assert_int_equal(only_frame(&out).type, FRAME_STREAM_OK);
     assert_int_equal(frame_get_stream_ok(only_frame(&out).payload, &stream), 0);

@@ -1,0 +1,270 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "gateway/channel.h"
+
+#include "base/clock.h"
+#include "base/cursor.h"
+
+#include <errno.h>
+#include <inttypes.h>
+
+static struct strbuf *out_of(const struct channel *c)
+{
+    return &session_all(c->session)->out;
+}
+
+/* ---------------------------------------------------------------- leases */
+
+/* The datagrams' part of LEASE: port, level, and a key that the worker has not been told. */
+static void offer_datagrams(struct channel *c, struct frame_lease *l)
+{
+    const struct worker *w = c->worker;
+    l->udp_port = session_all(c->session)->udp_port;
+    l->level = w->level;
+    l->key_id = w->key_id;
+    l->datagrams = w->window.received;
+    if (w->level != SEAL_NONE && w->key_id && c->key_told != w->key_id)
+        l->key = slice_of((const char *)w->key, sizeof w->key);
+    c->key_told = w->key_id;
+}
+
+static void offer_settings(struct worker *w, struct frame_lease *l)
+{
+    struct cursor list = cursor_of(slice_of(w->settings ? w->settings : "", w->settings_n));
+    l->has_settings = w->has_unsent_settings && args_get(&list, &l->settings);
+    w->has_unsent_settings = false;
+}
+
+/* t0 0: nobody asked, so it is no exchange of clocks. */
+static void send_lease(struct channel *c, uint16_t status, uint32_t number, int64_t t0_ns, int64_t t1_ns,
+                       const char *why)
+{
+    struct frame_lease l = {.status = status, .number = number, .t0_ns = t0_ns, .t1_ns = t1_ns};
+    struct worker *w = c->worker;
+    l.key = SLICE_LIT("");
+    l.text = slice_str(why);
+    if (w) {
+        l.worker = w->id;
+        l.lease_ms = w->lease_ms;
+        l.renew_ms = w->renew_ms;
+        offer_datagrams(c, &l);
+        offer_settings(w, &l);
+    }
+    l.t2_ns = clock_utc_ns();
+    frame_put_lease(out_of(c), c->number, &l);
+    session_send(c->session);
+}
+
+static void on_register(struct channel *c, struct slice payload)
+{
+    int64_t t1 = clock_utc_ns();
+    struct sessions *all = session_all(c->session);
+    struct frame_register r;
+    if (frame_get_register(payload, &r) < 0) {
+        session_protocol_error(c->session, "malformed REGISTER");
+        return;
+    }
+    if (!access_allows(session_who(c->session), ACCESS_REGISTER, r.host)) {
+        all->not_allowed++;
+        send_lease(c, LEASE_DENIED, 0, r.t0_ns, t1, "this connection may not speak for that host");
+        return;
+    }
+    if (!session_is_relay(c->session) && !slice_eq(r.host, session_host(c->session))) {
+        session_protocol_error(c->session, "REGISTER of another host than HELLO's");
+        return;
+    }
+    uint8_t level = session_is_sealed(c->session) ? SEAL_PRIVATE : SEAL_NONE;
+    struct worker *w;
+    int e = workers_register(all->workers, &r, c, level, clock_boot_ns(), t1, &w);
+    if (e < 0) {
+        send_lease(c, LEASE_REFUSED, 0, r.t0_ns, t1, err_text(e));
+        return;
+    }
+    c->worker = w;
+    c->origin = r.origin;
+    c->key_told = 0;
+    if (c->sampler)
+        worker_set_samples(all->workers, w, sampler_origin(c->sampler), c->sampler);
+    send_lease(c, LEASE_GRANTED, 0, r.t0_ns, t1, "");
+}
+
+static void on_renew(struct channel *c, struct slice payload)
+{
+    int64_t t1 = clock_utc_ns();
+    struct sessions *all = session_all(c->session);
+    struct frame_renew r;
+    if (frame_get_renew(payload, &r) < 0) {
+        session_protocol_error(c->session, "malformed RENEW");
+        return;
+    }
+    if (!c->worker) {
+        send_lease(c, LEASE_UNKNOWN, r.number, r.t0_ns, t1, "register first");
+        return;
+    }
+    worker_renew(all->workers, c->worker, &r, clock_boot_ns(), t1);
+    bool is_leaving = r.flags & RENEW_LEAVING;
+    if (is_leaving)
+        worker_leave(all->workers, c->worker, t1);
+    send_lease(c, is_leaving ? LEASE_ENDED : LEASE_GRANTED, r.number, r.t0_ns, t1, "");
+}
+
+/* ---------------------------------------------------------------- samples */
+
+static void on_samples_origin(struct channel *c, struct slice payload)
+{
+    struct sessions *all = session_all(c->session);
+    struct frame_samples_origin o;
+    if (frame_get_samples_origin(payload, &o) < 0 ||
+        memcmp(o.origin.producer, c->origin.producer, sizeof o.origin.producer) == 0) {
+        session_protocol_error(c->session, "malformed SAMPLES_ORIGIN, or that of HELLO");
+        return;
+    }
+    struct slice host = c->worker ? slice_str(c->worker->host) : session_host(c->session);
+    if (c->worker)
+        c->worker->sampler = NULL;
+    sampler_destroy(c->sampler);
+    c->sampler = NULL;
+    c->wants_ok = o.wants_ok;
+    c->has_samples_counts = false;
+    int r = sampler_create(all->ingest, &o.origin, host, &c->sampler);
+    if (r < 0) {
+        session_failed(c->session, r, "");
+        return;
+    }
+    if (!c->worker)
+        return;
+    worker_set_samples(all->workers, c->worker, &o.origin, c->sampler);
+    send_lease(c, LEASE_GRANTED, 0, 0, 0, "");
+}
+
+static void on_schema(struct channel *c, struct slice payload)
+{
+    struct diag why = {0};
+    int r = sampler_schema(c->sampler, payload, &why);
+    struct cursor number = cursor_of(payload);
+    if (r < 0) {
+        session_failed(c->session, r, why.message);
+    } else if (c->wants_ok) {
+        frame_put_schema_ok(out_of(c), c->number, cursor_u32(&number));
+        session_send(c->session);
+    }
+}
+
+static void on_stream(struct channel *c, struct slice payload)
+{
+    struct diag why = {0};
+    int r = sampler_stream(c->sampler, payload, &why);
+    struct cursor numbers = cursor_of(payload);
+    if (r < 0) {
+        session_failed(c->session, r, why.message);
+    } else if (c->wants_ok) {
+        struct frame_stream_ok ok = {.stream = cursor_u32(&numbers)};
+        (void)cursor_u32(&numbers); /* the schema */
+        ok.baseline = cursor_u32(&numbers);
+        frame_put_stream_ok(out_of(c), c->number, &ok);
+        session_send(c->session);
+    }
+}
+
+static void on_samples(struct channel *c, struct slice payload)
+{
+    struct diag why = {0};
+    int r = sampler_packet(c->sampler, payload, &why);
+    if (r < 0)
+        session_failed(c->session, r, why.message);
+}
+
+/* ---------------------------------------------------------------- the rest */
+
+static void on_answer(struct channel *c, struct slice payload)
+{
+    struct frame_answer a;
+    if (frame_get_answer(payload, &a) < 0)
+        session_protocol_error(c->session, "malformed ANSWER");
+    else if (c->worker && session_all(c->session)->control)
+        control_answered(session_all(c->session)->control, c->worker, &a);
+}
+
+static void on_certify(struct channel *c, struct slice payload)
+{
+    struct sessions *all = session_all(c->session);
+    struct frame_certify ask;
+    struct frame_certified answer = {.status = CONTROL_FAILED};
+    if (frame_get_certify(payload, &ask) < 0) {
+        session_protocol_error(c->session, "malformed CERTIFY");
+        return;
+    }
+    answer.text = SLICE_LIT("this gateway does not sign certificates");
+    answer.chain = SLICE_LIT("");
+    if (all->enrol)
+        enrol_certify(all->enrol, session_who(c->session), &ask, clock_utc_ns(), &answer);
+    frame_put_certified(out_of(c), &answer);
+    session_send(c->session);
+}
+
+bool channel_takes(uint8_t type)
+{
+    return type == FRAME_SCHEMA || type == FRAME_STREAM || type == FRAME_SAMPLES || type == FRAME_SAMPLES_ORIGIN ||
+           type == FRAME_REGISTER || type == FRAME_RENEW || type == FRAME_ANSWER || type == FRAME_CERTIFY;
+}
+
+void channel_frame(struct channel *c, const struct frame *f)
+{
+    if (f->type == FRAME_REGISTER)
+        on_register(c, f->payload);
+    else if (f->type == FRAME_RENEW)
+        on_renew(c, f->payload);
+    else if (f->type == FRAME_ANSWER)
+        on_answer(c, f->payload);
+    else if (f->type == FRAME_CERTIFY)
+        on_certify(c, f->payload);
+    else if (f->type == FRAME_SAMPLES_ORIGIN)
+        on_samples_origin(c, f->payload);
+    else if (!c->sampler)
+        session_protocol_error(c->session, "samples before SAMPLES_ORIGIN");
+    else if (f->type == FRAME_SCHEMA)
+        on_schema(c, f->payload);
+    else if (f->type == FRAME_STREAM)
+        on_stream(c, f->payload);
+    else
+        on_samples(c, f->payload);
+}
+
+void channel_counts(struct channel *c, struct slice payload)
+{
+    struct frame_counts counts;
+    if (frame_get_counts(payload, &counts) < 0) {
+        session_protocol_error(c->session, "malformed COUNTS, or they do not add up");
+        return;
+    }
+    c->has_counts = c->has_counts || frame_same_origin(&counts.origin, &c->origin);
+    c->has_samples_counts =
+        c->has_samples_counts || (c->sampler && frame_same_origin(&counts.origin, sampler_origin(c->sampler)));
+    ingest_counts(session_all(c->session)->ingest, payload, &counts);
+}
+
+void channel_bye(struct channel *c, uint16_t reason)
+{
+    struct sessions *all = session_all(c->session);
+    if (reason != BYE_DONE)
+        return;
+    if (c->has_counts)
+        ingest_end_epoch(all->ingest, &c->origin);
+    if (c->has_samples_counts && c->sampler)
+        ingest_end_epoch(all->ingest, sampler_origin(c->sampler));
+    if (c->worker)
+        worker_leave(all->workers, c->worker, clock_utc_ns());
+}
+
+void channel_close(struct channel *c)
+{
+    struct sessions *all = session_all(c->session);
+    struct worker *w = c->worker;
+    c->worker = NULL;
+    if (w && w->link == c) {
+        worker_disconnected(all->workers, w, clock_boot_ns(), clock_utc_ns());
+        if (all->control)
+            control_disconnected(all->control, w);
+    }
+    sampler_destroy(c->sampler);
+    c->sampler = NULL;
+}

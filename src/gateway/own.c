@@ -1,0 +1,203 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "gateway/own.h"
+
+#include "base/clock.h"
+#include "base/mem.h"
+#include "event/block.h"
+#include "event/drop.h"
+#include "event/level.h"
+
+#include <errno.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+enum { HOST_MAX = 256, FLUSH_AT = 1024 };
+
+struct own {
+    struct ingest_source source; /* first: the callbacks get it */
+    struct ingest *in;
+    struct registry *registry;
+    struct batch_builder *builder;
+    struct block_writer *writer;
+    struct strbuf block;
+    struct frame_origin origin;
+    char host[HOST_MAX];
+    uint64_t taken, passed, refused, no_memory; /* taken = passed + refused + no_memory + what waits */
+};
+
+static void on_ack(struct ingest_source *source, const struct frame_ack *ack)
+{
+    struct own *o = (struct own *)source;
+    o->passed = ack->seq - o->refused; /* what was refused has numbers, too */
+}
+
+/* Nobody keeps them to send again: they are lost, and that is counted. */
+static void on_refuse(struct ingest_source *source, const struct frame_refuse *refuse)
+{
+    struct own *o = (struct own *)source;
+    o->refused += refuse->count;
+    source->is_behind = false;
+}
+
+struct own *own_create(struct ingest *in)
+{
+    struct own *o = mem_try_alloc(sizeof *o);
+    if (!o)
+        return NULL;
+    o->source = (struct ingest_source){.ack = on_ack, .refuse = on_refuse};
+    o->in = in;
+    o->origin.epoch = 1;
+    o->registry = registry_create();
+    o->builder = o->registry ? batch_builder_create(o->registry, 0) : NULL;
+    o->writer = block_writer_create();
+    if (!o->builder || !o->writer ||
+        getrandom(o->origin.producer, sizeof o->origin.producer, 0) != sizeof o->origin.producer) {
+        own_destroy(o);
+        return NULL;
+    }
+    (void)gethostname(o->host, sizeof o->host - 1); /* stays empty */
+    return o;
+}
+
+void own_destroy(struct own *o)
+{
+    if (!o)
+        return;
+    ingest_forget(o->in, &o->source);
+    batch_builder_destroy(o->builder);
+    block_writer_destroy(o->writer);
+    registry_destroy(o->registry);
+    strbuf_fini(&o->block);
+    mem_free(o);
+}
+
+void own_event(struct own *o, uint8_t level, struct slice name, const struct named_value *values, size_t n)
+{
+    const struct event_head head = {.time_ns = clock_utc_ns(),
+                                    .name = name,
+                                    .host = slice_str(o->host),
+                                    .prog = SLICE_LIT("gridline-gateway"),
+                                    .level = level};
+    if (batch_builder_add(o->builder, &head, values, n, NULL) < 0) {
+        o->taken++;
+        o->no_memory++;
+    } else if (batch_builder_count(o->builder) >= FLUSH_AT) {
+        own_flush(o);
+    }
+}
+
+void own_worker_state(struct own *o, const struct worker *w, enum worker_state before, const char *why)
+{
+    bool is_trouble = w->state == WORKER_LATE || w->state == WORKER_EXPIRED;
+    const struct named_value values[] = {
+        {SLICE_LIT("target"), value_text(slice_str(w->host))},
+        {SLICE_LIT("worker"), value_uint(w->id)},
+        {SLICE_LIT("state"), value_text(slice_str(worker_state_name((enum worker_state)w->state)))},
+        {SLICE_LIT("before"), value_text(slice_str(worker_state_name(before)))},
+        {SLICE_LIT("why"), value_text(slice_str(why))},
+        {SLICE_LIT("mode"), value_text(slice_str(w->mode == LEASE_GUEST ? "guest" : "resident"))},
+        {SLICE_LIT("lease.ms"), value_uint(w->lease_ms)},
+    };
+    own_event(o, is_trouble ? LEVEL_WARNING : LEVEL_NOTICE, SLICE_LIT("worker.state"), values,
+              sizeof values / sizeof *values);
+}
+
+void own_control(struct own *o, const struct control_done *d)
+{
+    char who[ACCESS_NAME_MAX + 32];
+    size_t n = access_print(who, sizeof who, d->who);
+    const struct named_value values[] = {
+        {SLICE_LIT("who"), value_text(slice_of(who, n))}, {SLICE_LIT("verb"), value_text(d->verb)},
+        {SLICE_LIT("workers"), value_text(d->workers)},   {SLICE_LIT("where"), value_text(d->where)},
+        {SLICE_LIT("asked"), value_uint(d->asked)},       {SLICE_LIT("answered"), value_uint(d->answered)},
+        {SLICE_LIT("status"), value_uint(d->status)},
+    };
+    own_event(o, LEVEL_AUTH, SLICE_LIT("control"), values, sizeof values / sizeof *values);
+    own_flush(o);
+}
+
+void own_gateway_state(struct own *o, uint8_t level, const char *state, const char *why)
+{
+    const struct named_value values[] = {
+        {SLICE_LIT("state"), value_text(slice_str(state))},
+        {SLICE_LIT("why"), value_text(slice_str(why))},
+    };
+    own_event(o, level, SLICE_LIT("gateway.state"), values, why[0] ? 2 : 1);
+    own_flush(o);
+}
+
+void own_ledger(struct own *o, const struct account *a, struct slice host)
+{
+    char producer[2 * sizeof a->origin.producer + 1];
+    for (size_t i = 0; i < sizeof a->origin.producer; i++)
+        (void)snprintf(producer + 2 * i, 3, "%02x", a->origin.producer[i]);
+    const struct named_value values[] = {
+        {SLICE_LIT("target"), host.n ? value_text(host) : value_none()},
+        {SLICE_LIT("producer"), value_text(slice_str(producer))},
+        {SLICE_LIT("epoch"), value_uint(a->origin.epoch)},
+        {SLICE_LIT("class"), value_text(slice_str(a->class == CLASS_SAMPLES ? "samples" : "events"))},
+        {SLICE_LIT("state"), value_text(slice_str(a->is_closed ? "closed" : "open"))},
+        {SLICE_LIT("taken"), value_uint(a->taken)},
+        {SLICE_LIT("passed"), value_uint(a->passed)},
+        {SLICE_LIT("duplicate"), value_uint(a->duplicate)},
+        {SLICE_LIT("refused"), value_uint(a->refused)},
+        {SLICE_LIT("no_schema"), value_uint(a->no_schema)},
+        {SLICE_LIT("queued"), value_uint(a->queued)},
+    };
+    own_event(o, LEVEL_INFO, SLICE_LIT("ledger"), values, sizeof values / sizeof *values);
+}
+
+/* The events of a batch from `from` on that fit a block; how many. */
+static size_t fill(struct own *o, const struct batch *b, size_t from)
+{
+    size_t n = 0;
+    while (from + n < b->n && block_writer_add(o->writer, &b->events[from + n]) == 0)
+        n++;
+    return n;
+}
+
+static void send_block(struct own *o, uint64_t first, size_t n)
+{
+    struct batch_origin origin = {.epoch = o->origin.epoch, .first_seq = first, .clock = {.bound_ns = 0}};
+    memcpy(origin.producer, o->origin.producer, sizeof origin.producer);
+    strbuf_reset(&o->block);
+    int r = block_writer_finish(o->writer, &origin, &o->block);
+    if (r == 0)
+        r = ingest_block(o->in, &o->source, strbuf_slice(&o->block));
+    if (r < 0) {
+        block_writer_reset(o->writer);
+        o->refused += n;
+    }
+}
+
+void own_flush(struct own *o)
+{
+    struct batch *b = batch_builder_count(o->builder) ? batch_builder_finish(o->builder, NULL) : NULL;
+    if (!b)
+        return;
+    for (size_t from = 0; from < b->n;) {
+        size_t n = fill(o, b, from);
+        uint64_t first = o->taken - o->no_memory + 1;
+        o->taken += n ? n : 1;
+        if (n)
+            send_block(o, first, n);
+        else
+            o->no_memory++;
+        from += n ? n : 1;
+    }
+    batch_unref(b);
+}
+
+void own_end(struct own *o)
+{
+    struct frame_counts counts = {.origin = o->origin, .class = CLASS_EVENTS, .is_final = true, .taken = o->taken};
+    struct strbuf frame = {0};
+    counts.dropped[DROP_MEMORY] = o->no_memory;
+    counts.dropped[DROP_REFUSED] = o->refused;
+    counts.passed = o->passed;
+    counts.queued = o->taken - o->passed - o->refused - o->no_memory;
+    frame_put_counts(&frame, &counts);
+    if (!strbuf_failed(&frame))
+        ingest_counts(o->in, slice_from(strbuf_slice(&frame), FRAME_HEAD), &counts);
+    strbuf_fini(&frame);
+}

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* own.h - the gateway's own events: what became of workers (`worker.state`), what people asked (`control`), the ledger
+ * (`ledger`), and itself (`gateway.state`). They go through ingest like everybody's, under a producer of their own. */
+#ifndef GRIDLINE_GATEWAY_OWN_H
+#define GRIDLINE_GATEWAY_OWN_H
+
+#include "event/event.h"
+#include "gateway/control.h"
+#include "gateway/ingest.h"
+#include "gateway/worker.h"
+
+struct own;
+struct own *own_create(struct ingest *in); /* borrowed. NULL: no memory */
+void own_destroy(struct own *o);           /* NULL is fine; after own_end and a commit */
+
+void own_event(struct own *o, uint8_t level, struct slice name, const struct named_value *values, size_t n);
+void own_worker_state(struct own *o, const struct worker *w, enum worker_state before, const char *why);
+void own_control(struct own *o, const struct control_done *d);
+void own_gateway_state(struct own *o, uint8_t level, const char *state, const char *why);
+/* An account of the ledger; host "" = not known. */
+void own_ledger(struct own *o, const struct account *a, struct slice host);
+/* Puts what was said in the group: after a burst, not after each. */
+void own_flush(struct own *o);
+/* The last: its epoch is over, with final counts. */
+void own_end(struct own *o);
+
+#endif

@@ -3,8 +3,11 @@
  * opens the seal, and hands on what is authentic and new. Everything else is counted and forgotten: nothing is
  * answered by UDP, so nothing can be amplified.
  *
- * No allocation and no system call per datagram. On the loop; one wake-up receives at most UDP_ROUND datagrams, so
- * that a flood does not starve the connections. */
+ * received = passed + malformed + unknown + level + forged + replayed, always. Of each fate but passed a line is
+ * logged at most once a minute, with the count and the last sender.
+ *
+ * No allocation and no system call per datagram; 1 MiB of buffers at most. On the loop; a wake-up ends with the batch
+ * that makes UDP_ROUND datagrams or more, so that a flood does not starve the connections. */
 #ifndef GRIDLINE_GATEWAY_UDP_H
 #define GRIDLINE_GATEWAY_UDP_H
 
@@ -17,17 +20,18 @@ enum { UDP_ROUND = 4096, UDP_BUFFER = 32 << 20 };
 struct udp_counts {
     uint64_t received;  /* datagrams, of GRO's too */
     uint64_t passed;    /* given to the workers' samplers, probes included */
-    uint64_t malformed; /* no head, or a packet that can't be read */
-    uint64_t unknown;   /* no such worker, or it has no lease */
+    uint64_t malformed; /* no head, or a packet that its sampler did not take */
+    uint64_t unknown;   /* no such worker, it has no lease or no sampler, or its key is another one */
     uint64_t level;     /* not sealed as its lease says */
     uint64_t forged;    /* the seal does not fit */
-    uint64_t replayed;  /* a number that had come, or too old */
-    uint64_t overflow;  /* dropped by the kernel for lack of room (SO_RXQ_OVFL) */
+    uint64_t replayed;  /* a number that had come, or too old; not opened, so perhaps forged, too */
+    uint64_t overflow;  /* dropped by the kernel for lack of room, not received; what GRO had joined counts once */
 };
 
 struct udp;
-/* address: HOST:PORT as in listen.h. Port 0 = any. *why says what is wrong. Makes the receive buffer as large as it
- * may be, up to UDP_BUFFER. */
+/* address: HOST:PORT as in listen.h, udp:// before it or not; any address: whether it may be one that others reach is
+ * the caller's to say. Port 0 = any. *why says what is wrong. Makes the receive buffer as large as it may be, up to
+ * UDP_BUFFER. Borrows workers. */
 int udp_create(struct event_base *base, struct slice address, struct workers *workers, struct udp **out,
                struct diag *why);
 void udp_destroy(struct udp *u); /* NULL is fine */
@@ -36,7 +40,7 @@ const char *udp_address(const struct udp *u);
 void udp_counts(const struct udp *u, struct udp_counts *out);
 /* After each wake-up that passed something: the owner starts its commit timer. */
 void udp_on_round(struct udp *u, void (*fn)(void *arg), void *arg);
-/* What a wake-up does, on datagrams that are already in memory (fuzzing, tests). */
+/* What a wake-up does, on a datagram that is already in memory (fuzzing, tests). It is opened in place. */
 void udp_take(struct udp *u, unsigned char *datagram, size_t n);
 
 #endif

@@ -32,7 +32,7 @@ struct datagram_head {
 };
 
 void datagram_put_head(unsigned char to[DATAGRAM_HEAD], const struct datagram_head *h);
-/* E_PROTO: too short for head and tag, or a level that there is not; E_VERSION. */
+/* E_PROTO: too short for head and tag, longer than DATAGRAM_MAX, or a level or number that there is not; E_VERSION. */
 int datagram_get_head(struct slice datagram, struct datagram_head *out);
 
 /* What has come of one samples origin. Zeroed: nothing. Counts are of datagrams. */

@@ -26,7 +26,7 @@ struct listener {
     char *path; /* of a socket file that is ours; NULL = none */
 };
 
-static void print_address(const struct sockaddr *sa, socklen_t len, struct strbuf *out)
+void listen_print(const struct sockaddr *sa, socklen_t len, struct strbuf *out)
 {
     char host[NI_MAXHOST], port[NI_MAXSERV];
     if (getnameinfo(sa, len, host, sizeof host, port, sizeof port, NI_NUMERICHOST | NI_NUMERICSERV) != 0)
@@ -43,7 +43,7 @@ static void on_accept(struct evconnlistener *socket, evutil_socket_t fd, struct 
     if (l->path)
         strbuf_add_str(&peer, "unix");
     else
-        print_address(sa, (socklen_t)len, &peer);
+        listen_print(sa, (socklen_t)len, &peer);
     l->accept(l->arg, fd, peer.n ? peer.p : "peer");
     strbuf_fini(&peer);
 }
@@ -89,38 +89,44 @@ static int start(struct listener *l, struct event_base *base, const struct socka
     return 0;
 }
 
-static int start_tcp(struct listener *l, struct event_base *base, struct slice rest, struct diag *why)
+int listen_resolve(struct slice address, int socktype, struct addrinfo **out, struct diag *why)
 {
     char host[NI_MAXHOST], port[NI_MAXSERV];
-    const char *colon = rest.n ? memrchr(rest.p, ':', rest.n) : NULL;
-    struct slice h = slice_of(rest.p, colon ? (size_t)(colon - rest.p) : rest.n);
-    struct slice p = colon ? slice_from(rest, h.n + 1) : SLICE_LIT("14830");
+    const char *colon = address.n ? memrchr(address.p, ':', address.n) : NULL;
+    struct slice h = slice_of(address.p, colon ? (size_t)(colon - address.p) : address.n);
+    struct slice p = colon ? slice_from(address, h.n + 1) : SLICE_LIT("14830");
     if (h.n >= 2 && h.p[0] == '[' && h.p[h.n - 1] == ']')
         h = slice_of(h.p + 1, h.n - 2);
     if (h.n == 0 || h.n >= sizeof host || p.n == 0 || p.n >= sizeof port)
-        return diag_set(why, -EINVAL, 0, "listen address %.*s is not HOST:PORT", SLICE_ARG(rest));
+        return diag_set(why, -EINVAL, 0, "listen address %.*s is not HOST:PORT", SLICE_ARG(address));
     (void)snprintf(host, sizeof host, "%.*s", SLICE_ARG(h));
     (void)snprintf(port, sizeof port, "%.*s", SLICE_ARG(p));
-    const struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICSERV | AI_PASSIVE};
+    const struct addrinfo hints = {.ai_socktype = socktype, .ai_flags = AI_NUMERICSERV | AI_PASSIVE};
+    int g = getaddrinfo(host, port, &hints, out);
+    return g == 0 ? 0 : diag_set(why, -EINVAL, 0, "listen address %s:%s: %s", host, port, gai_strerror(g));
+}
+
+static int start_tcp(struct listener *l, struct event_base *base, struct slice rest, struct diag *why)
+{
     struct addrinfo *found;
-    int g = getaddrinfo(host, port, &hints, &found);
-    if (g != 0)
-        return diag_set(why, -EINVAL, 0, "listen address %s:%s: %s", host, port, gai_strerror(g));
-    int r = is_loopback(found->ai_addr) ? start(l, base, found->ai_addr, found->ai_addrlen) : -EACCES;
+    int r = listen_resolve(rest, SOCK_STREAM, &found, why);
+    if (r < 0)
+        return r;
+    r = is_loopback(found->ai_addr) ? start(l, base, found->ai_addr, found->ai_addrlen) : -EACCES;
     freeaddrinfo(found);
     if (r == -EACCES)
         return diag_set(
             why, r, 0,
-            "listen address %s:%s is not a loopback address: other hosts need TLS, which this version "
+            "listen address %.*s is not a loopback address: other hosts need TLS, which this version "
             "does not have",
-            host, port);
+            SLICE_ARG(rest));
     if (r < 0)
-        return diag_set(why, r, 0, "listen address %s:%s: %s", host, port, err_text(r));
+        return diag_set(why, r, 0, "listen address %.*s: %s", SLICE_ARG(rest), err_text(r));
     struct sockaddr_storage bound;
     socklen_t len = sizeof bound;
     strbuf_add_str(&l->address, "tcp://");
     if (getsockname(evconnlistener_get_fd(l->socket), (struct sockaddr *)&bound, &len) == 0)
-        print_address((const struct sockaddr *)&bound, len, &l->address);
+        listen_print((const struct sockaddr *)&bound, len, &l->address);
     return 0;
 }
 

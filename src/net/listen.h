@@ -10,6 +10,7 @@
 #include "base/strbuf.h"
 
 #include <event2/event.h>
+#include <sys/socket.h>
 
 /* Takes fd. */
 typedef void (*listen_accept)(void *arg, evutil_socket_t fd, const char *peer);
@@ -22,5 +23,12 @@ int listener_create(struct event_base *base, struct slice address, listen_accept
 void listener_destroy(struct listener *l);
 /* tcp://127.0.0.1:14830 with the port it got, or unix:PATH. */
 const char *listener_address(const struct listener *l);
+
+/* What a socket of another kind shares with it: HOST[:PORT], where HOST may be in brackets and PORT is 14830 if it is
+ * not given; freeaddrinfo is the caller's. -EINVAL. */
+struct addrinfo;
+int listen_resolve(struct slice address, int socktype, struct addrinfo **out, struct diag *why);
+/* Appends HOST:PORT in numbers; nothing for what is not an IP address. */
+void listen_print(const struct sockaddr *sa, socklen_t len, struct strbuf *out);
 
 #endif

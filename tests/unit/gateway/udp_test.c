@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Real sockets on loopback; workers and samplers are made up here: udp.c asks them for one function each. */
+/* Real sockets on loopback and real workers; the samplers are made up here. */
 #include "unit/test.h"
 
 #include "base/clock.h"
@@ -20,20 +20,11 @@
 
 enum { WORKERS = 4, PACKET = 40, LIMIT_S = 60 };
 
-struct workers {
-    struct worker of[WORKERS]; /* ids 1 to WORKERS */
-};
-
 struct sampler {
     uint64_t packets;
     int answer;
     struct strbuf *bytes; /* NULL = not kept */
 };
-
-struct worker *workers_by_id(const struct workers *ws, uint32_t id)
-{
-    return id >= 1 && id <= WORKERS ? (struct worker *)&ws->of[id - 1] : NULL;
-}
 
 int sampler_packet(struct sampler *s, struct slice packet, struct diag *why)
 {
@@ -49,7 +40,8 @@ int sampler_packet(struct sampler *s, struct slice packet, struct diag *why)
 
 struct fixture {
     struct event_base *base;
-    struct workers workers;
+    struct workers *workers;
+    struct worker *of[WORKERS]; /* ids 1 to WORKERS: levels none, authentic, private, none */
     struct sampler samplers[WORKERS];
     struct udp *udp;
     struct seal *seal;
@@ -73,22 +65,29 @@ static int connect_to(const struct udp *u)
     return fd;
 }
 
+static void add_worker(struct fixture *f, unsigned i)
+{
+    const struct frame_origin samples = {.epoch = 1};
+    char host[8];
+    (void)snprintf(host, sizeof host, "host%u", i);
+    const struct frame_register r = {.host = slice_str(host)};
+    assert_int_equal(workers_register(f->workers, &r, f, (uint8_t)(i % 3), 1, 1, &f->of[i]), 0);
+    assert_int_equal(f->of[i]->id, i + 1);
+    worker_set_samples(f->workers, f->of[i], &samples, &f->samplers[i]);
+}
+
 static int set_up(void **state)
 {
+    const struct workers_options options = {.level = SEAL_PRIVATE};
     struct fixture *f = calloc(1, sizeof *f);
     struct diag why;
     f->base = event_base_new();
     f->seal = seal_create();
-    for (uint32_t i = 0; i < WORKERS; i++) {
-        struct worker *w = &f->workers.of[i];
-        w->id = i + 1;
-        w->state = i == 1 ? WORKER_LATE : WORKER_LIVE;
-        w->level = (uint8_t)(i % 3); /* 1 none, 2 authentic, 3 private, 4 none */
-        w->key_id = 0x100 + i;
-        memset(w->key, (int)i + 1, sizeof w->key);
-        w->sampler = &f->samplers[i];
-    }
-    assert_int_equal(udp_create(f->base, SLICE_LIT("127.0.0.1:0"), &f->workers, &f->udp, &why), 0);
+    f->workers = workers_create(&options);
+    for (unsigned i = 0; i < WORKERS; i++)
+        add_worker(f, i);
+    f->of[1]->state = WORKER_LATE; /* as good as live */
+    assert_int_equal(udp_create(f->base, SLICE_LIT("127.0.0.1:0"), f->workers, &f->udp, &why), 0);
     udp_on_round(f->udp, on_round, f);
     f->sender = connect_to(f->udp);
     *state = f;
@@ -105,6 +104,7 @@ static int tear_down(void **state)
     (void)close(f->sender);
     udp_destroy(f->udp);
     seal_destroy(f->seal);
+    workers_destroy(f->workers);
     event_base_free(f->base);
     free(f);
     return 0;
@@ -114,7 +114,7 @@ static int tear_down(void **state)
  */
 static size_t make(const struct fixture *f, uint32_t id, uint64_t number, size_t n, unsigned char *p)
 {
-    const struct worker *w = &f->workers.of[id - 1];
+    const struct worker *w = f->of[id - 1];
     const struct datagram_head h = {
         .level = w->level, .key = (uint8_t)w->key_id, .worker = id, .number = number};
     datagram_put_head(p, &h);
@@ -175,7 +175,7 @@ static void test_passed(void **state)
         assert_memory_equal(bytes.p, want, sizeof want);
         f->samplers[id - 1].bytes = NULL;
         strbuf_fini(&bytes);
-        assert_int_equal(f->workers.of[id - 1].window.received, 2);
+        assert_int_equal(f->of[id - 1]->window.received, 2);
     }
 }
 
@@ -187,7 +187,7 @@ static void test_probes(void **state)
         give(f, id, 1, 0);
         assert_grew(f, "1 0 0 0 0 0");
         assert_int_equal(f->samplers[id - 1].packets, 0);
-        assert_int_equal(f->workers.of[id - 1].window.received, 1);
+        assert_int_equal(f->of[id - 1]->window.received, 1);
     }
 }
 
@@ -206,7 +206,7 @@ static void test_malformed(void **state)
     f->samplers[0].answer = E_PROTO;
     give(f, 1, 1, PACKET); /* the sampler can't read it; it has come nevertheless */
     assert_grew(f, "0 1 0 0 0 0");
-    assert_int_equal(f->workers.of[0].window.received, 1);
+    assert_int_equal(f->of[0]->window.received, 1);
 }
 
 static void test_unknown(void **state)
@@ -221,11 +221,11 @@ static void test_unknown(void **state)
     memset(p + 2, 0xff, 4);
     udp_take(f->udp, p, n);
     assert_grew(f, "0 0 3 0 0 0");
-    f->workers.of[0].sampler = NULL;
+    f->of[0]->sampler = NULL;
     give(f, 1, 1, PACKET);
-    f->workers.of[1].state = WORKER_EXPIRED;
+    f->of[1]->state = WORKER_EXPIRED;
     give(f, 2, 1, PACKET);
-    f->workers.of[2].state = WORKER_DEREGISTERED;
+    worker_leave(f->workers, f->of[2], 2);
     give(f, 3, 1, PACKET);
     assert_grew(f, "0 0 3 0 0 0");
     n = make(f, 4, 1, PACKET, p);
@@ -233,14 +233,14 @@ static void test_unknown(void **state)
     udp_take(f->udp, p, n);
     assert_grew(f, "0 0 1 0 0 0");
     for (int i = 0; i < WORKERS; i++)
-        assert_int_equal(f->workers.of[i].window.received, 0);
+        assert_int_equal(f->of[i]->window.received, 0);
 }
 
 static void test_level(void **state)
 {
     struct fixture *f = *state;
     for (uint32_t id = 1; id <= WORKERS; id++) {
-        struct worker *w = &f->workers.of[id - 1];
+        struct worker *w = f->of[id - 1];
         const uint8_t right = w->level;
         for (uint8_t level = SEAL_NONE; level <= SEAL_PRIVATE; level++) {
             unsigned char p[DATAGRAM_MAX];
@@ -265,7 +265,7 @@ static void test_forged(void **state)
             udp_take(f->udp, p, n);
             assert_grew(f, "0 0 0 0 1 0");
         }
-        assert_int_equal(f->workers.of[id - 1].window.highest, 0); /* a forged number moves nothing */
+        assert_int_equal(f->of[id - 1]->window.highest, 0); /* a forged number moves nothing */
         give(f, id, 1, PACKET);
         assert_grew(f, "1 0 0 0 0 0");
     }
@@ -275,7 +275,7 @@ static void test_replayed(void **state)
 {
     struct fixture *f = *state;
     for (uint32_t id = 1; id <= 3; id++) {
-        const struct datagram_window *w = &f->workers.of[id - 1].window;
+        const struct datagram_window *w = &f->of[id - 1]->window;
         give(f, id, 2000, PACKET);
         give(f, id, 1999, PACKET);
         assert_grew(f, "2 0 0 0 0 0");
@@ -372,7 +372,7 @@ static void test_joined(void **state)
     receive(f, 2 * SENDS * JOINED);
     assert_grew(f, "3700 0 0 0 0 0");
     for (uint32_t i = 0; i < WORKERS; i++) {
-        const struct datagram_window *w = &f->workers.of[i].window;
+        const struct datagram_window *w = &f->of[i]->window;
         assert_int_equal(w->received, SENDS * (i < 2 ? JOINED / 2 + 1 : JOINED / 2));
         assert_int_equal(w->reordered, 0);
     }
@@ -434,7 +434,7 @@ static void test_overflow(void **state)
     receive(f, sent - c.overflow);
     udp_counts(f->udp, &c);
     assert_int_equal(c.received + c.overflow, sent);
-    assert_int_equal(f->workers.of[0].window.received, c.received);
+    assert_int_equal(f->of[0]->window.received, c.received);
 }
 
 /* What was written to stderr while fn ran; freed by the caller. */
@@ -502,7 +502,7 @@ static void test_log(void **state)
     assert_non_null(strstr(text, ": 299 datagrams could not be read"));
     free(text);
     struct diag why;
-    assert_int_equal(udp_create(f->base, SLICE_LIT("127.0.0.1:0"), &f->workers, &f->udp, &why),
+    assert_int_equal(udp_create(f->base, SLICE_LIT("127.0.0.1:0"), f->workers, &f->udp, &why),
                      0); /* tear_down's */
 }
 
@@ -514,17 +514,17 @@ static void test_addresses(void **state)
     char address[64];
     assert_non_null(strstr(udp_address(f->udp), "udp://127.0.0.1:"));
     assert_true(udp_port(f->udp) > 0);
-    assert_int_equal(udp_create(f->base, slice_str(udp_address(f->udp)), &f->workers, &u, &why), -EADDRINUSE);
+    assert_int_equal(udp_create(f->base, slice_str(udp_address(f->udp)), f->workers, &u, &why), -EADDRINUSE);
     (void)snprintf(address, sizeof address, "127.0.0.1:%u", udp_port(f->udp));
     assert_non_null(strstr(why.message, address));
-    assert_int_equal(udp_create(f->base, SLICE_LIT(""), &f->workers, &u, &why), -EINVAL);
-    assert_int_equal(udp_create(f->base, SLICE_LIT("127.0.0.1:http"), &f->workers, &u, &why), -EINVAL);
+    assert_int_equal(udp_create(f->base, SLICE_LIT(""), f->workers, &u, &why), -EINVAL);
+    assert_int_equal(udp_create(f->base, SLICE_LIT("127.0.0.1:http"), f->workers, &u, &why), -EINVAL);
     assert_null(u);
-    assert_int_equal(udp_create(f->base, SLICE_LIT("0.0.0.0:0"), &f->workers, &u, &why),
+    assert_int_equal(udp_create(f->base, SLICE_LIT("0.0.0.0:0"), f->workers, &u, &why),
                      0); /* the caller's to say */
     udp_destroy(u);
     udp_destroy(NULL);
-    if (udp_create(f->base, SLICE_LIT("udp://[::1]:0"), &f->workers, &u, &why) < 0)
+    if (udp_create(f->base, SLICE_LIT("udp://[::1]:0"), f->workers, &u, &why) < 0)
         return; /* no IPv6 here */
     assert_non_null(strstr(udp_address(u), "udp://[::1]:"));
     udp_destroy(u);

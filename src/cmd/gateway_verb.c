@@ -8,6 +8,13 @@
 static const struct option_spec table[] = {
     {'l', "listen", OPTION_TEXT, "ADDRESS[,ADDRESS...]", AT(gateway.listen),
      "take connections there: `tcp://HOST:PORT` (loopback only; port 0 = any) or `unix:PATH`"},
+    {0, "socket", OPTION_FILE, "PATH", AT(gateway.socket),
+     "take connections on this Unix socket, too: its owner may give orders"},
+    {0, "udp", OPTION_TEXT, "ADDRESS", AT(gateway.udp),
+     "take samples in datagrams there: `HOST:PORT` (default: as the first TCP address; empty: none)"},
+    {0, "lease", OPTION_DURATION, "TIME", AT(gateway.lease_ns), "how long a worker may be silent (default 30s)"},
+    {0, "renew", OPTION_DURATION, "TIME", AT(gateway.renew_ns),
+     "how often workers renew (default 10s; at most a third of the lease)"},
     {'j', "journal", OPTION_FILE, "DIR", AT(gateway.journal), "keep the events in this directory"},
     {0, "journal-max", OPTION_SIZE, "SIZE", AT(gateway.journal_max),
      "let it grow to SIZE (default 1GiB); then senders are told to wait"},

@@ -1,27 +1,41 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "gateway/gateway.h"
 
-#include "base/mem.h"
-#include "net/listen.h"
+#include "base/clock.h"
 #include "base/log.h"
+#include "base/mem.h"
+#include "event/level.h"
+#include "gateway/own.h"
 #include "gateway/session.h"
+#include "gateway/udp.h"
+#include "net/listen.h"
 
 #include <errno.h>
 #include <event2/event.h>
 #include <inttypes.h>
+#include <netdb.h>
+#include <netinet/in.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 enum { LISTENERS_MAX = 16, SIGNALS = 3, STOP_TICK_MS = 10, STOP_TICKS = 100 };
+#define LEDGER_EVERY_NS (60 * NS_PER_S)
 
 struct gateway {
     struct gateway_options options;
     struct event_base *base;
-    struct event *commit, *stop, *signals[SIGNALS];
+    struct event *commit, *stop, *tick, *signals[SIGNALS];
     struct ledger ledger;
     struct store *store;
     struct ingest *ingest;
+    struct own *own;
+    struct workers *workers;
+    struct control *control;
+    struct udp *udp; /* NULL = no datagrams */
+    struct stream_loop *streams;
     struct sessions sessions;
+    int64_t ledger_at_ns; /* when the next `ledger` events are due, monotonic */
     struct listener *listeners[LISTENERS_MAX];
     size_t n_listeners;
     struct encoder *print;
@@ -57,10 +71,163 @@ static void on_store(void *arg, int r)
         log_info("journal %s: takes events again", g->options.journal);
 }
 
+/* ---------------------------------------------------------------- connections */
+
+static bool is_loopback(const struct sockaddr_storage *sa)
+{
+    if (sa->ss_family == AF_INET)
+        return ntohl(((const struct sockaddr_in *)(const void *)sa)->sin_addr.s_addr) >> 24 == 127;
+    return sa->ss_family == AF_INET6 && IN6_IS_ADDR_LOOPBACK(&((const struct sockaddr_in6 *)(const void *)sa)->sin6_addr);
+}
+
+/* Who is at the other end, as far as the socket tells. */
+static struct access_identity identity_of(evutil_socket_t fd)
+{
+    struct access_identity who = {.kind = ACCESS_INSECURE, .uid = UINT32_MAX};
+    struct sockaddr_storage sa = {0};
+    socklen_t len = sizeof sa;
+    struct ucred peer;
+    if (getsockname(fd, (struct sockaddr *)&sa, &len) < 0)
+        return (struct access_identity){.kind = ACCESS_NOBODY, .uid = UINT32_MAX};
+    if (sa.ss_family == AF_UNIX) {
+        who.kind = ACCESS_LOCAL;
+        len = sizeof peer;
+        if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &len) < 0)
+            return who;
+        who.uid = peer.uid;
+        if (peer.uid == geteuid() || peer.uid == 0)
+            who.kind = ACCESS_OWNER;
+        return who;
+    }
+    len = sizeof sa;
+    if (getpeername(fd, (struct sockaddr *)&sa, &len) == 0 && is_loopback(&sa))
+        who.kind = ACCESS_LOCAL;
+    return who;
+}
+
 static void on_connection(void *arg, evutil_socket_t fd, const char *peer)
 {
-    sessions_accept(&((struct gateway *)arg)->sessions, fd, peer);
+    const struct session_way way = {.who = identity_of(fd)};
+    sessions_accept(&((struct gateway *)arg)->sessions, fd, peer, &way);
 }
+
+/* ---------------------------------------------------------------- workers and control */
+
+static void on_worker_state(void *arg, struct worker *w, enum worker_state before, const char *why)
+{
+    struct gateway *g = arg;
+    if (log_limit_pass(&g->sessions.limit))
+        log_info("worker %s (%" PRIu32 ") is %s: %s", w->host, w->id, worker_state_name((enum worker_state)w->state), why);
+    own_worker_state(g->own, w, before, why);
+}
+
+static void on_worker_replaced(void *arg, struct worker *w, void *link)
+{
+    (void)w;
+    sessions_replaced(&((struct gateway *)arg)->sessions, link);
+}
+
+static void on_worker_record(void *arg, const struct worker *w)
+{
+    struct gateway *g = arg;
+    struct strbuf record = {0};
+    worker_put_record(&record, w);
+    if (strbuf_failed(&record) || ingest_record(g->ingest, STORE_WORKER, strbuf_slice(&record)) < 0)
+        log_error("worker %s: its lease could not be written down: after a restart it registers anew", w->host);
+    strbuf_fini(&record);
+}
+
+static const struct workers_ops worker_callbacks = {on_worker_state, on_worker_replaced, on_worker_record};
+
+static int control_send(void *arg, struct worker *w, const struct frame_control *c)
+{
+    return sessions_control(&((struct gateway *)arg)->sessions, w, c);
+}
+
+static size_t control_activate(void *arg, struct slice host, struct slice list)
+{
+    return sessions_activate(&((struct gateway *)arg)->sessions, host, list);
+}
+
+static void add_datagram_counts(const struct gateway *g, struct args_writer *out)
+{
+    struct udp_counts c;
+    if (!g->udp)
+        return;
+    udp_counts(g->udp, &c);
+    args_add_uint(out, "datagrams.received", c.received);
+    args_add_uint(out, "datagrams.passed", c.passed);
+    args_add_uint(out, "datagrams.malformed", c.malformed);
+    args_add_uint(out, "datagrams.unknown", c.unknown);
+    args_add_uint(out, "datagrams.level", c.level);
+    args_add_uint(out, "datagrams.forged", c.forged);
+    args_add_uint(out, "datagrams.replayed", c.replayed);
+    args_add_uint(out, "datagrams.overflow", c.overflow);
+}
+
+static void control_status(void *arg, struct args_writer *out)
+{
+    const struct gateway *g = arg;
+    const struct sessions *all = &g->sessions;
+    args_add_uint(out, "connections.open", all->n);
+    args_add_uint(out, "connections.accepted", all->accepted);
+    args_add_uint(out, "connections.turned_away", all->turned_away);
+    args_add_uint(out, "connections.silent", all->silent);
+    args_add_uint(out, "connections.not_allowed", all->not_allowed);
+    args_add_uint(out, "connections.bad_frames", all->bad_frames);
+    args_add_uint(out, "connections.bad_lines", all->bad_lines);
+    args_add_uint(out, "connections.failed_handshakes", all->failed_handshakes);
+    args_add_uint(out, "joined", all->joined);
+    args_add_uint(out, "join_refused", all->join_refused);
+    args_add_uint(out, "workers", workers_count(g->workers));
+    add_datagram_counts(g, out);
+}
+
+static void control_done(void *arg, const struct control_done *d)
+{
+    own_control(((struct gateway *)arg)->own, d);
+}
+
+static const struct control_ops control_callbacks = {control_send, control_activate, control_status, control_done};
+
+/* ---------------------------------------------------------------- time */
+
+static void tell_ledger(struct gateway *g)
+{
+    for (struct account *a = g->ledger.newest; a && a->taken != a->told; a = a->older) {
+        own_ledger(g->own, a, SLICE_LIT(""));
+        a->told = a->taken;
+    }
+}
+
+static void start_tick(struct gateway *g, int64_t next_boot_ns)
+{
+    int64_t us = (next_boot_ns - clock_boot_ns()) / 1000;
+    us = us < 1000 ? 1000 : us;
+    const struct timeval after = {us / 1000000, us % 1000000};
+    (void)evtimer_add(g->tick, &after); /* fails only without memory; then leases are not watched until the next one */
+}
+
+static void on_tick(evutil_socket_t fd, short what, void *arg)
+{
+    struct gateway *g = arg;
+    (void)fd, (void)what;
+    int64_t next = workers_tick(g->workers, clock_boot_ns(), clock_utc_ns());
+    if (clock_mono_ns() >= g->ledger_at_ns) {
+        g->ledger_at_ns = clock_mono_ns() + LEDGER_EVERY_NS;
+        tell_ledger(g);
+    }
+    own_flush(g->own);
+    sessions_commit(&g->sessions);
+    start_tick(g, next);
+}
+
+static void on_datagrams(void *arg)
+{
+    sessions_commit(&((struct gateway *)arg)->sessions);
+}
+
+/* ---------------------------------------------------------------- the ledger as a file */
 
 /* Replaces the file as a whole, so that whoever reads it sees one state. */
 static int write_file(const char *path, struct slice content)
@@ -115,6 +282,11 @@ static void stop(struct gateway *g)
     for (size_t i = 0; i < g->n_listeners; i++)
         listener_destroy(g->listeners[i]);
     g->n_listeners = 0;
+    udp_destroy(g->udp);
+    g->udp = NULL;
+    own_gateway_state(g->own, LEVEL_NOTICE, "stopping", "");
+    ingest_commit(g->ingest);
+    own_end(g->own);
     ingest_commit(g->ingest);
     sessions_shut_down(&g->sessions);
     static const struct timeval often = {0, STOP_TICK_MS * 1000};
@@ -141,6 +313,10 @@ static int on_record(void *arg, const struct journal_item *item)
     if (item->kind == JOURNAL_GAP)
         log_error("journal %s: records %" PRIu64 " to %" PRIu64 " are %s", g->options.journal, item->first,
                   item->last, item->reason == JOURNAL_GAP_DAMAGED ? "damaged" : "gone");
+    if (item->kind == JOURNAL_RECORD && item->type == STORE_WORKER) {
+        int r = workers_restore(g->workers, item->payload, clock_boot_ns(), clock_utc_ns());
+        return r == E_PROTO ? 0 : r; /* of a later version: that worker registers anew */
+    }
     return ingest_restore(&g->ledger, item);
 }
 
@@ -153,7 +329,19 @@ static int open_store(struct gateway *g, struct diag *why)
         return diag_set(why, r, 0, "journal %s: %s", g->options.journal,
                         r == -EBUSY ? "another gateway has it open" : err_text(r));
     g->ingest = ingest_create(&g->ledger, g->store, &options);
-    return g->ingest ? 0 : diag_set(why, -ENOMEM, 0, "%s", err_text(-ENOMEM));
+    g->own = g->ingest ? own_create(g->ingest) : NULL;
+    return g->own ? 0 : diag_set(why, -ENOMEM, 0, "%s", err_text(-ENOMEM));
+}
+
+static int open_workers(struct gateway *g, struct diag *why)
+{
+    const struct workers_options options = {.lease_ms = (uint32_t)(g->options.lease_ns / 1000000),
+                                            .renew_ms = (uint32_t)(g->options.renew_ns / 1000000),
+                                            .level = SEAL_PRIVATE,
+                                            .ops = &worker_callbacks,
+                                            .arg = g};
+    g->workers = workers_create(&options);
+    return g->workers ? 0 : diag_set(why, -ENOMEM, 0, "%s", err_text(-ENOMEM));
 }
 
 static int open_loop(struct gateway *g, struct diag *why)
@@ -168,10 +356,51 @@ static int open_loop(struct gateway *g, struct diag *why)
     if (is_good) {
         g->commit = evtimer_new(g->base, on_commit, g);
         g->stop = event_new(g->base, -1, EV_PERSIST, on_stop_timer, g);
+        g->tick = evtimer_new(g->base, on_tick, g);
+        g->streams = stream_loop_create(g->base);
+        g->control = control_create(g->base, g->workers, &g->ledger, &control_callbacks, g);
     }
-    if (!is_good || !g->commit || !g->stop)
+    if (!is_good || !g->commit || !g->stop || !g->tick || !g->streams || !g->control)
         return diag_set(why, -ENOMEM, 0, "can't make an event loop");
-    g->sessions = (struct sessions){.base = g->base, .ingest = g->ingest, .commit = g->commit};
+    g->sessions = (struct sessions){.base = g->base,
+                                    .loop = g->streams,
+                                    .ingest = g->ingest,
+                                    .commit = g->commit,
+                                    .workers = g->workers,
+                                    .control = g->control};
+    return 0;
+}
+
+static int add_listener(struct gateway *g, struct slice address, struct diag *why)
+{
+    if (g->n_listeners == LISTENERS_MAX)
+        return diag_set(why, -EINVAL, 0, "at most %d listen addresses", LISTENERS_MAX);
+    int r = listener_create(g->base, address, on_connection, g, &g->listeners[g->n_listeners], why);
+    if (r == 0)
+        log_info("listening on %s", listener_address(g->listeners[g->n_listeners++]));
+    return r;
+}
+
+static const char *first_tcp(const struct gateway *g)
+{
+    static const char scheme[] = "tcp://";
+    for (size_t i = 0; i < g->n_listeners; i++)
+        if (strncmp(listener_address(g->listeners[i]), scheme, sizeof scheme - 1) == 0)
+            return listener_address(g->listeners[i]) + sizeof scheme - 1;
+    return "";
+}
+
+static int open_udp(struct gateway *g, struct diag *why)
+{
+    const char *address = g->options.udp ? g->options.udp : first_tcp(g);
+    if (!address[0])
+        return 0;
+    int r = udp_create(g->base, slice_str(address), g->workers, &g->udp, why);
+    if (r < 0)
+        return r;
+    udp_on_round(g->udp, on_datagrams, g);
+    g->sessions.udp_port = udp_port(g->udp);
+    log_info("datagrams on %s", udp_address(g->udp));
     return 0;
 }
 
@@ -182,15 +411,16 @@ static int open_listeners(struct gateway *g, struct diag *why)
         size_t n = strcspn(list.p + at, ", ");
         struct slice address = slice_of(list.p + at, n);
         at += n + 1;
-        if (n == 0)
-            continue;
-        if (g->n_listeners == LISTENERS_MAX)
-            return diag_set(why, -EINVAL, 0, "at most %d listen addresses", LISTENERS_MAX);
-        int r = listener_create(g->base, address, on_connection, g, &g->listeners[g->n_listeners], why);
+        int r = n ? add_listener(g, address, why) : 0;
         if (r < 0)
             return r;
-        log_info("listening on %s", listener_address(g->listeners[g->n_listeners++]));
     }
+    struct strbuf socket = {0};
+    strbuf_printf(&socket, "unix:%s", g->options.socket ? g->options.socket : "");
+    int r = g->options.socket ? add_listener(g, strbuf_slice(&socket), why) : 0;
+    strbuf_fini(&socket);
+    if (r < 0)
+        return r;
     return g->n_listeners ? 0 : diag_set(why, -EINVAL, 0, "no address to listen on");
 }
 
@@ -206,6 +436,16 @@ static int write_ready(const struct gateway *g, struct diag *why)
     return r < 0 ? diag_set(why, r, 0, "ready file %s: %s", g->options.ready_file, err_text(r)) : 0;
 }
 
+/* Each connection is a descriptor. */
+static void raise_descriptor_limit(void)
+{
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < limit.rlim_max) {
+        limit.rlim_cur = limit.rlim_max;
+        (void)setrlimit(RLIMIT_NOFILE, &limit); /* fewer connections then */
+    }
+}
+
 int gateway_create(const struct gateway_options *options, struct gateway **out, struct diag *why)
 {
     struct gateway *g = mem_alloc(sizeof *g);
@@ -213,12 +453,17 @@ int gateway_create(const struct gateway_options *options, struct gateway **out, 
     int r = options->print ? encoder_create(options->print, &g->print) : 0;
     if (r < 0)
         (void)diag_set(why, r, 0, "can't print %s: %s", options->print->name, err_text(r));
+    raise_descriptor_limit();
+    if (r == 0)
+        r = open_workers(g, why);
     if (r == 0)
         r = open_store(g, why);
     if (r == 0)
         r = open_loop(g, why);
     if (r == 0)
         r = open_listeners(g, why);
+    if (r == 0)
+        r = open_udp(g, why);
     if (r == 0)
         r = write_ready(g, why);
     if (r < 0) {
@@ -235,7 +480,11 @@ void gateway_destroy(struct gateway *g)
         return;
     for (size_t i = 0; i < g->n_listeners; i++)
         listener_destroy(g->listeners[i]);
+    udp_destroy(g->udp);
     sessions_destroy_all(&g->sessions);
+    control_destroy(g->control);
+    own_destroy(g->own);
+    workers_destroy(g->workers);
     ingest_destroy(g->ingest);
     store_close(g->store);
     ledger_fini(&g->ledger);
@@ -246,6 +495,9 @@ void gateway_destroy(struct gateway *g)
         event_free(g->commit);
     if (g->stop)
         event_free(g->stop);
+    if (g->tick)
+        event_free(g->tick);
+    stream_loop_destroy(g->streams);
     if (g->base)
         event_base_free(g->base);
     encoder_destroy(g->print);
@@ -255,6 +507,9 @@ void gateway_destroy(struct gateway *g)
 
 int gateway_run(struct gateway *g)
 {
+    own_gateway_state(g->own, LEVEL_NOTICE, "started", "");
+    g->ledger_at_ns = clock_mono_ns() + LEDGER_EVERY_NS;
+    start_tick(g, clock_boot_ns());
     if (event_base_dispatch(g->base) < 0)
         return -EIO;
     ingest_commit(g->ingest);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* gateway.h - the gateway as one piece: listeners, sessions, ingest, store and ledger on one loop.
+/* gateway.h - the gateway as one piece: listeners, sessions, workers, datagrams, control, ingest, store and ledger on one
+ * loop.
  *
- * gateway_run returns after SIGTERM or SIGINT: the last group is committed, everybody is told BYE 1, the
- * ledger is written. SIGUSR1 writes the ledger without stopping. Everything, journal syncs too, is on the
- * loop for now. */
+ * gateway_run returns after SIGTERM or SIGINT: the last group is committed, everybody is told BYE 1, the ledger is
+ * written. SIGUSR1 writes the ledger without stopping. */
 #ifndef GRIDLINE_GATEWAY_GATEWAY_H
 #define GRIDLINE_GATEWAY_GATEWAY_H
 
@@ -12,8 +12,11 @@
 
 struct gateway_options {
     const char *listen;           /* addresses (listen.h), separated by commas or spaces */
+    const char *socket;           /* a Unix socket for commands and local programs; NULL = none */
+    const char *udp;              /* HOST:PORT; NULL = that of the first TCP address, "" = no datagrams */
     const char *journal;          /* directory */
     uint64_t journal_max;         /* bytes; 0 = 1 GiB */
+    int64_t lease_ns, renew_ns;   /* 0 = 30 s and 10 s */
     const char *ledger_file;      /* JSON, replaced as a whole; NULL = none */
     const char *ready_file;       /* the addresses, a line each, once it listens; NULL = none */
     const struct encoding *print; /* journalled events to stdout; NULL = none */

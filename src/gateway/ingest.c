@@ -500,6 +500,12 @@ void ingest_counts(struct ingest *in, struct slice payload, const struct frame_c
     in->is_awaited = true;
 }
 
+int ingest_record(struct ingest *in, enum store_type type, struct slice payload)
+{
+    in->is_awaited = true;
+    return append(in, type, payload);
+}
+
 void ingest_end_epoch(struct ingest *in, const struct frame_origin *origin)
 {
     struct account *a = ledger_account(in->ledger, origin);

@@ -68,6 +68,8 @@ int ingest_built(struct ingest *in);
 int ingest_samples(struct ingest *in, const struct batch_origin *origin, uint32_t unknown);
 /* The sender's ledger. */
 void ingest_counts(struct ingest *in, struct slice payload, const struct frame_counts *counts);
+/* A record of the gateway's own: kept, restored by the owner. -ENOSPC, -ENOMEM: it is not kept. */
+int ingest_record(struct ingest *in, enum store_type type, struct slice payload);
 /* The sender said goodbye after its COUNTS. */
 void ingest_end_epoch(struct ingest *in, const struct frame_origin *origin);
 /* All of this origin up to the result is held. */

@@ -30,6 +30,7 @@ struct account {
     struct seq_set pending; /* in the group */
     struct strbuf counts;   /* the payload of the sender's last COUNTS; empty = none yet */
     bool is_closed;         /* the sender said that the epoch is over */
+    uint64_t told;          /* taken, when it was last told as an event */
 };
 
 struct ledger {

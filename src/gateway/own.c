@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 enum { HOST_MAX = 256, FLUSH_AT = 1024 };
+static const uint8_t own_prefix[8] = {'g', 'r', 'i', 'd', 'l', 'i', 'n', 'e'};
 
 struct own {
     struct ingest_source source; /* first: the callbacks get it */
@@ -50,8 +51,9 @@ struct own *own_create(struct ingest *in)
     o->registry = registry_create();
     o->builder = o->registry ? batch_builder_create(o->registry, 0) : NULL;
     o->writer = block_writer_create();
-    if (!o->builder || !o->writer ||
-        getrandom(o->origin.producer, sizeof o->origin.producer, 0) != sizeof o->origin.producer) {
+    uint8_t *random = o->origin.producer + sizeof own_prefix;
+    memcpy(o->origin.producer, own_prefix, sizeof own_prefix);
+    if (!o->builder || !o->writer || getrandom(random, sizeof own_prefix, 0) != sizeof own_prefix) {
         own_destroy(o);
         return NULL;
     }

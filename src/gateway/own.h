@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* own.h - the gateway's own events: what became of workers (`worker.state`), what people asked (`control`), the ledger
- * (`ledger`), and itself (`gateway.state`). They go through ingest like everybody's, under a producer of their own. */
+ * (`ledger`), and itself (`gateway.state`). They go through ingest like everybody's, under a producer of their own: `gridline` and 8
+ * random bytes. */
 #ifndef GRIDLINE_GATEWAY_OWN_H
 #define GRIDLINE_GATEWAY_OWN_H
 

@@ -546,8 +546,7 @@ static size_t read_greeting(struct session *s, struct slice data)
 
 /* ---------------------------------------------------------------- the stream's callbacks */
 
-/* Something may wait for its sync now. */
-static void start_commit(struct sessions *all)
+void sessions_commit(struct sessions *all)
 {
     int ms = ingest_delay_ms(all->ingest);
     if (ms < 0 || (evtimer_pending(all->commit, NULL) && all->commit_ms <= ms))
@@ -567,7 +566,7 @@ static size_t read_input(struct session *s, struct slice data, bool at_end)
         at += read_lines(s, slice_from(data, at), at_end);
     else
         at += read_frames(s, slice_from(data, at));
-    start_commit(s->all);
+    sessions_commit(s->all);
     return s->state == SESSION_CLOSING ? data.n : at;
 }
 

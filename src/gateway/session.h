@@ -73,6 +73,8 @@ void sessions_accept(struct sessions *all, evutil_socket_t fd, const char *peer,
 /* Says BYE 1 to all; they close when it is sent, or after a second. */
 void sessions_shut_down(struct sessions *all);
 void sessions_destroy_all(struct sessions *all);
+/* Something may wait for its sync: starts the timer. */
+void sessions_commit(struct sessions *all);
 
 /* For control.h: CONTROL to a worker's agent, ACTIVATE to programs of a host. */
 int sessions_control(struct sessions *all, struct worker *w, const struct frame_control *c);

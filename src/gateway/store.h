@@ -14,7 +14,7 @@
 
 #include <stdint.h>
 
-enum store_type { STORE_BLOCK = 1, STORE_COUNTS = 2 };
+enum store_type { STORE_BLOCK = 1, STORE_COUNTS = 2, STORE_WORKER = 6 };
 
 /* Who is told what the journal holds: a record, or a gap (lost records). A negative result ends the reading.
  */

@@ -64,11 +64,13 @@ class Gateway:
     def events(self):
         out = subprocess.run([GATEWAY, "--dump", self.work + "/journal", "--print", "ndjson"], stdout=subprocess.PIPE,
                              text=True, check=True).stdout
-        return [json.loads(line) for line in out.splitlines()]
+        events = [json.loads(line) for line in out.splitlines()]
+        return [e for e in events if e["prog"] != "gridline-gateway"]  # what it says of itself
 
     def ledger(self):
         with open(self.work + "/ledger.json") as f:
-            return json.load(f)["ledger"]["accounts"]
+            accounts = json.load(f)["ledger"]["accounts"]
+        return [a for a in accounts if not bytes.fromhex(a["producer"]).startswith(b"gridline")]
 
 
 class Agent:

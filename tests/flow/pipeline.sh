@@ -31,7 +31,7 @@ kill "$pid"
 wait "$pid" || { echo "the gateway ended with an error" >&2; exit 1; }
 pid=
 
-"$gateway" --dump journal --print ulm >events.ulm
+"$gateway" --dump journal --print ulm | grep -v ' PROG=gridline-gateway ' >events.ulm
 expected=$((jobs * 6 + 2 + 4)) # six hops a job, two servers' summaries, four processes' own use
 [ "$(wc -l <events.ulm)" -eq "$expected" ] || { echo "$(wc -l <events.ulm) events, not $expected" >&2; exit 1; }
 "$hops" events.ulm client.send sched.queue sched.dispatch server.start server.end client.recv >table

@@ -21,6 +21,9 @@ struct bench {
     struct ingest *in;
     struct event_base *base;
     struct event *commit;
+    struct stream_loop *loop;
+    struct workers *workers;
+    struct access_identity who; /* of those who dial */
     struct sessions all;
 };
 
@@ -31,6 +34,14 @@ static void on_commit(evutil_socket_t fd, short what, void *arg)
     ingest_commit(((struct bench *)arg)->in);
 }
 
+static void on_replaced(void *arg, struct worker *w, void *link)
+{
+    (void)w;
+    sessions_replaced(&((struct bench *)arg)->all, link);
+}
+
+static const struct workers_ops worker_ops = {.on_replaced = on_replaced};
+
 static void open_bench(struct bench *b)
 {
     static const struct ingest_options options;
@@ -40,7 +51,11 @@ static void open_bench(struct bench *b)
     b->in = ingest_create(&b->ledger, b->store, &options);
     b->base = event_base_new();
     b->commit = evtimer_new(b->base, on_commit, b);
-    b->all = (struct sessions){.base = b->base, .ingest = b->in, .commit = b->commit};
+    b->loop = stream_loop_create(b->base);
+    b->workers = workers_create(&(struct workers_options){.lease_ms = 30000, .ops = &worker_ops, .arg = b});
+    b->who = (struct access_identity){.kind = ACCESS_OWNER, .uid = UINT32_MAX};
+    b->all = (struct sessions){
+        .base = b->base, .loop = b->loop, .ingest = b->in, .commit = b->commit, .workers = b->workers};
     log_quiet(true);
 }
 
@@ -49,6 +64,8 @@ static void close_bench(struct bench *b)
     sessions_destroy_all(&b->all);
     assert_int_equal(b->all.n, 0);
     event_free(b->commit);
+    workers_destroy(b->workers);
+    stream_loop_destroy(b->loop);
     event_base_free(b->base);
     ingest_destroy(b->in);
     store_close(b->store);
@@ -61,7 +78,7 @@ static int dial(struct bench *b)
 {
     int ends[2];
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends), 0);
-    sessions_accept(&b->all, ends[0], "test");
+    sessions_accept(&b->all, ends[0], "test", &(struct session_way){.who = b->who});
     return ends[1];
 }
 
@@ -513,14 +530,16 @@ static void test_too_many(void **state)
     struct strbuf in = {0};
     struct frame_bye_reason bye;
     struct rlimit limit;
-    static int fds[SESSIONS_MAX];
+    enum { MAX = 500 };
+    static int fds[MAX];
     assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
     limit.rlim_cur = limit.rlim_max;
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
-    if (limit.rlim_cur < 2 * SESSIONS_MAX + 50)
+    if (limit.rlim_cur < 2 * MAX + 50)
         skip();
     open_bench(&b);
-    for (size_t i = 0; i < SESSIONS_MAX; i++)
+    b.all.max = MAX;
+    for (size_t i = 0; i < MAX; i++)
         fds[i] = dial(&b);
     int fd = dial(&b);
     assert_int_equal(b.all.turned_away, 1);
@@ -528,13 +547,183 @@ static void test_too_many(void **state)
     assert_int_equal(bye.reason, BYE_TOO_MANY);
     (void)close(fd);
     (void)close(fds[0]);
-    for (time_t end = time(NULL) + PATIENCE_S; b.all.n == SESSIONS_MAX && time(NULL) < end;)
+    for (time_t end = time(NULL) + PATIENCE_S; b.all.n == MAX && time(NULL) < end;)
         turn(&b);
     fds[0] = dial(&b); /* there is room again */
     assert_int_equal(b.all.turned_away, 1);
-    for (size_t i = 0; i < SESSIONS_MAX; i++)
+    for (size_t i = 0; i < MAX; i++)
         (void)close(fds[i]);
     strbuf_fini(&in);
+    close_bench(&b);
+}
+
+/* Registers as worker number `worker` of the connection. */
+static void put_register(struct strbuf *out, uint32_t worker, const char *host, uint8_t producer)
+{
+    struct frame_register r = {.host = slice_str(host), .t0_ns = 5, .origin = test_origin(producer)};
+    frame_put_register(out, worker, &r);
+}
+
+static struct frame_lease get_lease(struct bench *b, int fd, struct strbuf *in)
+{
+    struct frame_lease l;
+    strbuf_reset(in);
+    assert_int_equal(frame_get_lease(receive(b, fd, in, FRAME_LEASE).payload, &l), 0);
+    return l;
+}
+
+static void test_lease(void **state)
+{
+    (void)state;
+    struct bench b;
+    struct strbuf out = {0}, in = {0};
+    open_bench(&b);
+    b.all.udp_port = 77;
+    int fd = dial(&b);
+    say_hello_as(&out, 1, PEER_AGENT);
+    frame_put_renew(&out, 0, &(struct frame_renew){.number = 1, .t0_ns = 8});
+    assert_true(send_all(&b, fd, strbuf_slice(&out)));
+    assert_int_equal(get_lease(&b, fd, &in).status, LEASE_UNKNOWN);
+    strbuf_reset(&out);
+    put_register(&out, 0, "h", 1);
+    assert_true(send_all(&b, fd, strbuf_slice(&out)));
+    struct frame_lease l = get_lease(&b, fd, &in);
+    assert_true(l.status == LEASE_GRANTED && l.worker == 1 && l.t0_ns == 5 && l.t1_ns <= l.t2_ns);
+    assert_true(l.lease_ms == 30000 && l.renew_ms == 10000 && l.udp_port == 77 && l.level == SEAL_NONE);
+    strbuf_reset(&out);
+    frame_put_renew(&out, 0, &(struct frame_renew){.number = 9, .t0_ns = 8, .flags = RENEW_LEAVING});
+    assert_true(send_all(&b, fd, strbuf_slice(&out)));
+    l = get_lease(&b, fd, &in);
+    assert_true(l.status == LEASE_ENDED && l.number == 9 && l.t0_ns == 8);
+    assert_int_equal(workers_by_id(b.workers, 1)->state, WORKER_DEREGISTERED);
+    (void)close(fd);
+    strbuf_fini(&out);
+    strbuf_fini(&in);
+    close_bench(&b);
+}
+
+/* Two connections that claim one host: the later one has it, the earlier one is told. */
+static void test_replaced(void **state)
+{
+    (void)state;
+    struct bench b;
+    struct strbuf out = {0}, in = {0};
+    struct frame_bye_reason bye;
+    open_bench(&b);
+    int fds[2];
+    for (int i = 0; i < 2; i++) {
+        fds[i] = dial(&b);
+        strbuf_reset(&out);
+        say_hello_as(&out, (uint8_t)(i + 1), PEER_AGENT);
+        put_register(&out, 0, "h", (uint8_t)(i + 1));
+        assert_true(send_all(&b, fds[i], strbuf_slice(&out)));
+        assert_int_equal(get_lease(&b, fds[i], &in).worker, 1);
+    }
+    strbuf_reset(&in);
+    assert_int_equal(frame_get_bye(receive(&b, fds[0], &in, FRAME_BYE).payload, &bye), 0);
+    assert_int_equal(bye.reason, BYE_NOT_ALLOWED);
+    (void)receive(&b, fds[0], &in, 0);
+    assert_int_equal(workers_by_id(b.workers, 1)->state, WORKER_LIVE);
+    (void)close(fds[0]);
+    (void)close(fds[1]);
+    for (time_t end = time(NULL) + PATIENCE_S; b.all.n && time(NULL) < end;)
+        turn(&b);
+    assert_int_equal(workers_by_id(b.workers, 1)->state, WORKER_LATE);
+    strbuf_fini(&out);
+    strbuf_fini(&in);
+    close_bench(&b);
+}
+
+/* Many workers on one connection, each with its own answers; one leaves, the others stay. */
+static void test_relay(void **state)
+{
+    (void)state;
+    enum { WORKERS = 300 };
+    struct bench b;
+    struct strbuf out = {0}, in = {0};
+    open_bench(&b);
+    int fd = dial(&b);
+    say_hello_as(&out, 1, PEER_RELAY);
+    assert_true(send_all(&b, fd, strbuf_slice(&out)));
+    for (uint32_t i = 1; i <= WORKERS; i++) {
+        char host[16];
+        (void)snprintf(host, sizeof host, "w%u", i);
+        strbuf_reset(&out);
+        strbuf_reset(&in);
+        put_register(&out, i, host, 2);
+        assert_true(send_all(&b, fd, strbuf_slice(&out)));
+        struct frame f = receive(&b, fd, &in, FRAME_LEASE);
+        struct frame_lease l;
+        assert_int_equal(f.worker, i);
+        assert_int_equal(frame_get_lease(f.payload, &l), 0);
+        assert_int_equal(l.worker, i);
+    }
+    strbuf_reset(&out);
+    size_t at = frame_begin(&out, FRAME_BYE, 7);
+    strbuf_add_u16(&out, BYE_DONE);
+    strbuf_add_text(&out, SLICE_LIT(""));
+    frame_end(&out, at);
+    frame_put_renew(&out, 8, &(struct frame_renew){.number = 1});
+    assert_true(send_all(&b, fd, strbuf_slice(&out)));
+    assert_int_equal(get_lease(&b, fd, &in).worker, 8);
+    assert_int_equal(workers_by_id(b.workers, 7)->state, WORKER_DEREGISTERED);
+    (void)close(fd);
+    for (time_t end = time(NULL) + PATIENCE_S; b.all.n && time(NULL) < end;)
+        turn(&b);
+    for (uint32_t i = 1; i <= WORKERS; i++)
+        assert_int_equal(workers_by_id(b.workers, i)->state, i == 7 ? WORKER_DEREGISTERED : WORKER_LATE);
+    strbuf_fini(&out);
+    strbuf_fini(&in);
+    close_bench(&b);
+}
+
+/* What an identity may not do is refused, counted, and changes nothing. */
+static void test_not_allowed(void **state)
+{
+    (void)state;
+    struct bench b;
+    struct strbuf out = {0}, in = {0};
+    struct frame_bye_reason bye;
+    open_bench(&b);
+    b.who = (struct access_identity){.kind = ACCESS_AGENT, .name = "other", .uid = UINT32_MAX};
+    int fd = dial(&b);
+    say_hello_as(&out, 1, PEER_AGENT); /* as h */
+    assert_true(send_all(&b, fd, strbuf_slice(&out)));
+    assert_int_equal(frame_get_bye(receive(&b, fd, &in, FRAME_BYE).payload, &bye), 0);
+    assert_int_equal(bye.reason, BYE_NOT_ALLOWED);
+    (void)close(fd);
+    b.who = (struct access_identity){.kind = ACCESS_NOBODY, .uid = UINT32_MAX};
+    fd = dial(&b);
+    strbuf_reset(&in);
+    assert_true(send_all(&b, fd, strbuf_slice(&out)));
+    assert_int_equal(frame_get_bye(receive(&b, fd, &in, FRAME_BYE).payload, &bye), 0);
+    assert_int_equal(bye.reason, BYE_NOT_ALLOWED);
+    (void)close(fd);
+    b.who = (struct access_identity){.kind = ACCESS_LOCAL, .uid = UINT32_MAX};
+    assert_false(access_allows(&b.who, ACCESS_CONTROL, SLICE_LIT("h")));
+    assert_int_equal(b.all.not_allowed, 2);
+    assert_int_equal(workers_count(b.workers), 0);
+    strbuf_fini(&out);
+    strbuf_fini(&in);
+    close_bench(&b);
+}
+
+/* Those that say nothing make room for those that come. */
+static void test_many_silent(void **state)
+{
+    (void)state;
+    struct bench b;
+    struct rlimit limit;
+    open_bench(&b);
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
+    if (limit.rlim_cur < SESSIONS_WAITING + 100) {
+        close_bench(&b);
+        skip();
+    }
+    for (size_t i = 0; i < SESSIONS_WAITING + 50; i++) /* their other ends are closed, which the loop has not seen */
+        (void)close(dial(&b));
+    assert_int_equal(b.all.n, SESSIONS_WAITING);
+    assert_int_equal(b.all.silent, 50);
     close_bench(&b);
 }
 
@@ -567,6 +756,9 @@ int main(void)
         cmocka_unit_test(test_too_large),   cmocka_unit_test(test_silent),
         cmocka_unit_test(test_never_reads), cmocka_unit_test(test_lines),
         cmocka_unit_test(test_too_many),    cmocka_unit_test(test_shut_down),
+        cmocka_unit_test(test_lease),       cmocka_unit_test(test_replaced),
+        cmocka_unit_test(test_relay),       cmocka_unit_test(test_not_allowed),
+        cmocka_unit_test(test_many_silent),
         cmocka_unit_test(test_samples),     cmocka_unit_test(test_malformed_samples),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

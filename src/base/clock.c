@@ -29,6 +29,22 @@ int64_t clock_boot_ns(void)
     return read_clock(CLOCK_BOOTTIME);
 }
 
+/* A try wider than this was interrupted, or the clock is read by system calls: once more, but not for ever. */
+enum { MOMENT_WIDE_NS = 1000, MOMENT_TRIES = 5 };
+
+void clock_read_moment(struct clock_moment *out)
+{
+    int64_t narrowest = INT64_MAX;
+    for (int i = 0; i < MOMENT_TRIES && narrowest > MOMENT_WIDE_NS; i++) {
+        int64_t mono = clock_mono_ns(), boot = clock_boot_ns(), utc = clock_utc_ns();
+        int64_t raw = read_clock(CLOCK_MONOTONIC_RAW), width = clock_mono_ns() - mono;
+        if (width >= narrowest)
+            continue;
+        narrowest = width;
+        *out = (struct clock_moment){boot, utc, mono, raw, width < UINT32_MAX ? (uint32_t)width : UINT32_MAX};
+    }
+}
+
 __extension__ typedef __int128 wide; /* seconds * 1e9 passes 64 bits at the ends of the range */
 
 static int64_t days_from_civil(int y, int m, int d)

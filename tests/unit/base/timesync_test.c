@@ -354,15 +354,15 @@ static void advance(struct worker *w, double ns)
     w->utc_ns += mono;
 }
 
-/* Read one after the other, as a program has to. */
+/* Read one after the other, as a program has to; less than the error, as all may be slewed by a tenth meanwhile. */
 static struct clock_moment read_clocks(struct worker *w)
 {
     uint32_t error = chance(w, 0.05) ? (uint32_t)uniform(w, 1000, 200000) : (uint32_t)uniform(w, 50, 200);
     struct clock_moment m = {.error_ns = error};
-    m.boot_ns = (int64_t)(w->boot_ns + uniform(w, 0, error - 1));
-    m.utc_ns = (int64_t)(w->utc_ns + uniform(w, 0, error - 1));
-    m.mono_ns = (int64_t)(w->mono_ns + uniform(w, 0, error - 1));
-    m.raw_ns = (int64_t)(w->raw_ns + uniform(w, 0, error - 1));
+    m.boot_ns = (int64_t)(w->boot_ns + uniform(w, 0, 0.85 * error));
+    m.utc_ns = (int64_t)(w->utc_ns + uniform(w, 0, 0.85 * error));
+    m.mono_ns = (int64_t)(w->mono_ns + uniform(w, 0, 0.85 * error));
+    m.raw_ns = (int64_t)(w->raw_ns + uniform(w, 0, 0.85 * error));
     advance(w, error);
     return m;
 }

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* config.h - the agent's configuration: a file in libconfuse's syntax, drop-ins, the environment, flags; or a
- * document from a URL in place of the sensors. One table (config_table.c) gives parser, ranges, defaults and
- * help of the agent's own keys; the sensors' come from their option tables. A configuration is parsed and
- * checked as a whole before anything uses it, and is immutable then: reloading makes a new one and compares.
+/* config.h - the agent's configuration (config/config.h); or a document from a URL in place of the sensors. One
+ * table (config_table.c) gives parser, ranges, defaults and help of the agent's own keys; the sensors' come from
+ * their option tables. Reloading makes a new one and compares.
  *
  *     hostname = "node7"
  *     gateway = {"tcp://127.0.0.1:14830"}
@@ -13,16 +12,11 @@
  *     tcp { mode = port  ports = {5001, 2811}  hold = 10s }
  *     exec root-disk { command = {"/usr/lib/nagios/plugins/check_disk", "-w", "10%"}  format = nagios }
  *
- * Every value knows where it came from (origin), for `gridline config show --effective` and for messages.
- * Sensors with .is_default run unless their mode is off; `defaults = false` runs only what is listed.
- *
- * libconfuse's scanner has static state: loading is for one thread at a time. */
+ * Sensors with .is_default run unless their mode is off; `defaults = false` runs only what is listed. */
 #ifndef GRIDLINE_AGENT_CONFIG_H
 #define GRIDLINE_AGENT_CONFIG_H
 
-#include "base/arena.h"
-#include "base/err.h"
-#include "base/strbuf.h"
+#include "config/config.h"
 #include "sensor/instance.h"
 
 enum sensor_mode {
@@ -30,27 +24,6 @@ enum sensor_mode {
     MODE_ON_REQUEST, /* while a consumer asks for it */
     MODE_PORT,       /* while a listed port has traffic, and hold_ns after */
     MODE_OFF
-};
-
-enum {
-    CONFIG_FILE_MAX = 1 << 20, /* bytes of one file or document */
-    CONFIG_SENSORS_MAX = 1024, /* sections of sensors and outputs */
-    CONFIG_LIST_MAX = 256,     /* values of one list */
-    CONFIG_TEXT_MAX = 4096,    /* bytes of one value */
-    CONFIG_PROBLEMS_MAX = 20   /* told of one load */
-};
-
-/* Where a value came from. where NULL: it is the default; line 0: not a file ("environment
- * GRIDLINE_AGENT_HOSTNAME", "flag -s host"). */
-struct config_origin {
-    const char *where;
-    unsigned line;
-};
-
-/* A key as it was given: "every" = "10s". */
-struct config_entry {
-    struct sensor_setting setting;
-    struct config_origin from;
 };
 
 /* δr of one field: "cpu_idle 5" (absolute) or "free 10%" (of the value last sent). */
@@ -117,17 +90,6 @@ struct agent_config {
     struct arena arena; /* holds everything above */
 };
 
-/* What was given on the command line: `key=value`, later wins. */
-struct config_flags {
-    const char *file; /* NULL: CONFIG_FILE if it is there */
-    const char *const *settings;
-    size_t n_settings;
-    /* Hears of everything that is wrong, up to CONFIG_PROBLEMS_MAX, each as one line; NULL: only *why does,
-     * of the first. message is borrowed for the call. */
-    void (*on_problem)(void *arg, const char *message);
-    void *arg;
-};
-
 #define CONFIG_FILE "/etc/gridline/agent.conf"
 
 /* Files, drop-ins (FILE's folder + agent.d/[name].conf, in order), environment (GRIDLINE_AGENT_KEY), flags.
@@ -143,8 +105,6 @@ void config_destroy(struct agent_config *c); /* NULL is fine */
 
 /* Do both describe the same sensor, to the last option? Where it was configured does not matter. */
 bool config_same_sensor(const struct sensor_config *a, const struct sensor_config *b);
-
-enum config_form { CONFIG_FORM_TEXT, CONFIG_FORM_JSON };
 
 /* `config show`: what is in force, every value; as text it is a file that means the same again. With origins:
  * behind each value "  # file:line", "  # default", ...; as JSON "origin". */

@@ -10,13 +10,13 @@ static void store_keys(struct config_load *l, const struct given_section *sectio
 {
     struct config_key key;
     struct strbuf name = {0};
-    for (size_t i = 0; config_key_at(section->scope, i, &key); i++) {
+    for (size_t i = 0; l->schema->key_at(section->scope, i, &key); i++) {
         const struct config_entry *entry = given_find(section, key.name);
         strbuf_reset(&name);
         config_full_name(section->scope, section->title, key.name, &name);
-        if (entry || !key.is_option)
+        if (entry || key.is_common)
             (void)config_store(l, &key, entry, strbuf_slice(&name).p,
-                               key.is_option ? NULL : out); /* remembered in l */
+                               key.is_common ? out : NULL); /* remembered in l */
     }
     strbuf_fini(&name);
 }
@@ -26,7 +26,7 @@ static int make_settings(struct config_load *l, const struct given_section *sect
                          struct sensor_config *out)
 {
     size_t n = 0;
-    const struct sensor_option *options = section->scope.ops->options;
+    const struct sensor_option *options = scope_sensor(section->scope)->options;
     while (options && options[n].name)
         n++;
     struct sensor_setting *settings = config_alloc(l, (n ? n : 1) * sizeof *settings);
@@ -40,7 +40,7 @@ static int make_settings(struct config_load *l, const struct given_section *sect
         if (!entry && !o->default_text)
             continue;
         if (entry)
-            *s = entry->setting;
+            *s = (struct sensor_setting){.texts = entry->setting.texts, .n = entry->setting.n};
         else if (config_default_texts(l, &key, &s->texts, &s->n) < 0)
             return -ENOMEM;
         s->name = o->name;
@@ -73,8 +73,8 @@ static void make_sensor(struct config_load *l, const struct given_section *secti
 {
     struct strbuf name = {0};
     size_t problems = l->problems;
-    *out = (struct sensor_config){.ops = section->scope.ops,
-                                  .name = *section->title ? section->title : section->scope.ops->name,
+    *out = (struct sensor_config){.ops = scope_sensor(section->scope),
+                                  .name = *section->title ? section->title : scope_sensor(section->scope)->name,
                                   .from = section->from};
     store_keys(l, section, out);
     if (make_settings(l, section, out) < 0 || given_entries(l, section, &out->given, &out->n_given) < 0)
@@ -87,7 +87,7 @@ static void make_sensor(struct config_load *l, const struct given_section *secti
 
 /* ---------------------------------------------------------------- all of them */
 
-void config_make_sensors(struct config_load *l)
+void config_make_sensors(struct config_load *l, struct agent_config *c)
 {
     size_t max = l->n_sections, n = 0;
     while (sensor_list[n])
@@ -95,16 +95,16 @@ void config_make_sensors(struct config_load *l)
     struct sensor_config *sensors = config_alloc(l, (max + n) * sizeof *sensors);
     if (!sensors)
         return;
-    l->c->sensors = sensors;
+    c->sensors = sensors;
     for (size_t i = 0; i < n; i++) {
-        struct given_section unlisted = {.scope = {.kind = SCOPE_SENSOR, .ops = sensor_list[i]}, .title = ""};
-        size_t before = l->c->n_sensors;
+        struct given_section unlisted = {.scope = scope_of_sensor(sensor_list[i]), .title = ""};
+        size_t before = c->n_sensors;
         for (const struct given_section *s = l->sections; s; s = s->next)
-            if (s->scope.kind == SCOPE_SENSOR && s->scope.ops == sensor_list[i])
-                make_sensor(l, s, &sensors[l->c->n_sensors++]);
-        bool is_listed = l->c->n_sensors > before;
-        if (!is_listed && l->c->runs_defaults && sensor_list[i]->is_default && !sensor_list[i]->is_multi)
-            make_sensor(l, &unlisted, &sensors[l->c->n_sensors++]);
+            if (scope_sensor(s->scope) == sensor_list[i])
+                make_sensor(l, s, &sensors[c->n_sensors++]);
+        bool is_listed = c->n_sensors > before;
+        if (!is_listed && c->runs_defaults && sensor_list[i]->is_default && !sensor_list[i]->is_multi)
+            make_sensor(l, &unlisted, &sensors[c->n_sensors++]);
     }
 }
 
@@ -116,15 +116,16 @@ static bool is_allowed(const struct sensor_list *allowed, const char *program)
     return false;
 }
 
-static void check_programs_of(struct config_load *l, const struct given_section *section)
+static void check_programs_of(struct config_load *l, const struct agent_config *c,
+                              const struct given_section *section)
 {
     struct strbuf name = {0};
-    for (const struct sensor_option *o = section->scope.ops->options; o && o->name; o++) {
+    for (const struct sensor_option *o = scope_sensor(section->scope)->options; o && o->name; o++) {
         const struct config_entry *entry = o->is_program ? given_find(section, o->name) : NULL;
         if (!entry || entry->from.where != l->document || entry->setting.n == 0)
             continue;
         const char *program = entry->setting.texts[0];
-        if (is_allowed(&l->c->allow_programs, program)) /* the paths on it are plain: config_is_plain_path */
+        if (is_allowed(&c->allow_programs, program)) /* the paths on it are plain: config_is_plain_path */
             continue;
         strbuf_reset(&name);
         config_full_name(section->scope, section->title, o->name, &name);
@@ -137,11 +138,11 @@ static void check_programs_of(struct config_load *l, const struct given_section 
     strbuf_fini(&name);
 }
 
-void config_check_programs(struct config_load *l)
+void config_check_programs(struct config_load *l, const struct agent_config *c)
 {
     for (const struct given_section *s = l->sections; s; s = s->next)
-        if (s->scope.kind == SCOPE_SENSOR)
-            check_programs_of(l, s);
+        if (scope_sensor(s->scope))
+            check_programs_of(l, c, s);
 }
 
 /* ---------------------------------------------------------------- comparing */

@@ -3,15 +3,14 @@
  */
 #include "agent/config_internal.h"
 
-#include "sensor/options.h"
-
 #define AGENT(member)  offsetof(struct agent_config, member)
 #define OUTPUT(member) offsetof(struct output_config, member)
 #define SENSOR(member) offsetof(struct sensor_config, member)
 
 static const struct config_key agent_keys[] = {
     {.name = "hostname",
-     .type = CONFIG_HOST,
+     .type = CONFIG_OWN,
+     .own = &config_own_host,
      .offset = AGENT(host),
      .default_text = "",
      .help = "this host's name in every event; empty: what the system says"},
@@ -33,7 +32,8 @@ static const struct config_key agent_keys[] = {
      .help = "serves subscriptions on this host; empty: none. Default: `agent.sock` in run_dir; none for a "
              "guest"},
     {.name = "gateway",
-     .type = CONFIG_ADDRESSES,
+     .type = CONFIG_OWN,
+     .own = &config_own_addresses,
      .offset = AGENT(gateways),
      .default_text = "",
      .help = "where events go, tried in this order: `tcp://HOST:PORT`, `unix:PATH`"},
@@ -76,7 +76,8 @@ static const struct config_key agent_keys[] = {
      .max = "1TiB",
      .help = "how much private memory the agent may use"},
     {.name = "config_url",
-     .type = CONFIG_URL,
+     .type = CONFIG_OWN,
+     .own = &config_own_url,
      .offset = AGENT(config_url),
      .default_text = "",
      .help = "take the sensors from this `http://` or `https://` address; empty: from the files"},
@@ -93,7 +94,8 @@ static const struct config_key agent_keys[] = {
      .default_text = "",
      .help = "file of certificates (PEM): a document signed by one of them may name programs"},
     {.name = "allow_programs",
-     .type = CONFIG_PROGRAMS,
+     .type = CONFIG_OWN,
+     .own = &config_own_programs,
      .offset = AGENT(allow_programs),
      .default_text = "",
      .help = "programs that an unsigned document may name"},
@@ -102,7 +104,7 @@ static const struct config_key agent_keys[] = {
      .offset = AGENT(runs_defaults),
      .default_text = "true",
      .help = "run the usual sensors; false: only those that are listed",
-     .is_of_sensors = true},
+     .is_document = true},
     {0},
 };
 
@@ -124,7 +126,8 @@ static const struct config_key output_keys[] = {
 /* Every sensor has them. Default NULL: it is in the sensor's table. */
 static const struct config_key sensor_keys[] = {
     {.name = "mode",
-     .type = CONFIG_MODE,
+     .type = CONFIG_OWN,
+     .own = &config_own_mode,
      .offset = SENSOR(mode),
      .default_text = "always",
      .words = "always|on-request|port|off",
@@ -143,19 +146,21 @@ static const struct config_key sensor_keys[] = {
      .max = "366d",
      .help = "longest silence: a sample is sent at least this often, changed or not; not less than `every`"},
     {.name = "change",
-     .type = CONFIG_CHANGES,
+     .type = CONFIG_OWN,
+     .own = &config_own_changes,
      .default_text = "",
      .help =
          "how far a field has to move before a sample is sent: `\"FIELD LIMIT\"` or `\"FIELD N%\"`; `*`: all "
          "other fields. Without any limit every change counts; with some, only the fields that have one"},
     {.name = "compare",
-     .type = CONFIG_COMPARE,
+     .type = CONFIG_OWN,
+     .own = &config_own_compare,
      .offset = SENSOR(compares_previous),
      .default_text = "sent",
      .words = "sent|previous",
      .help = "move since when: since the sample last sent, or since the previous one (slow drift is then not "
              "seen)"},
-    {.name = "ports", .type = CONFIG_PORTS, .default_text = "", .help = "TCP ports for `mode = port`"},
+    {.name = "ports", .type = CONFIG_OWN, .own = &config_own_ports, .default_text = "", .help = "TCP ports for `mode = port`"},
     {.name = "hold",
      .type = CONFIG_DURATION,
      .offset = SENSOR(hold_ns),
@@ -179,6 +184,7 @@ static struct config_key common_key(const struct sensor_ops *ops, size_t i)
 {
     static const char *const digits[] = {"0", "1", "2", "3", "4", "5", "6", "7", "8", "9"};
     struct config_key key = sensor_keys[i];
+    key.is_common = true;
     if (!ops || key.default_text)
         return key;
     if (strcmp(key.name, "every") == 0)
@@ -204,26 +210,21 @@ static struct config_key key_of_option(const struct sensor_option *o)
                                .type = (enum config_type)o->type,
                                .default_text = o->default_text,
                                .help = o->help,
-                               .is_option = true,
-                               .is_program = o->is_program,
+                               .note = o->is_program ? "names a program or file: in a document from config_url only "
+                                                       "if it is signed or allowed"
+                                                     : NULL,
                                .is_needed = o->is_needed};
 }
 
-bool config_key_at(struct config_scope scope, size_t i, struct config_key *out)
+/* An option of the same name as a key that every sensor has is that key, and the sensor gets its texts, too. */
+static bool sensor_key_at(const struct sensor_ops *ops, size_t i, struct config_key *out)
 {
-    if (scope.kind != SCOPE_SENSOR) {
-        const struct config_key *key = scope.kind == SCOPE_AGENT ? agent_keys : output_keys;
-        for (; i > 0 && key->name; i--)
-            key++;
-        *out = *key;
-        return key->name;
-    }
     if (i < SENSOR_KEYS) {
-        *out = common_key(scope.ops, i);
+        *out = common_key(ops, i);
         return true;
     }
     i -= SENSOR_KEYS;
-    for (const struct sensor_option *o = scope.ops ? scope.ops->options : NULL; o && o->name; o++) {
+    for (const struct sensor_option *o = ops ? ops->options : NULL; o && o->name; o++) {
         if (is_common(o->name) || i-- > 0)
             continue;
         *out = key_of_option(o);
@@ -232,56 +233,47 @@ bool config_key_at(struct config_scope scope, size_t i, struct config_key *out)
     return false;
 }
 
-bool config_key_find(struct config_scope scope, struct slice name, struct config_key *out)
+static bool key_at(struct config_scope scope, size_t i, struct config_key *out)
 {
-    for (size_t i = 0; config_key_at(scope, i, out); i++)
-        if (slice_eq_str(name, out->name))
-            return true;
-    return false;
+    if (scope.is_family || scope_sensor(scope))
+        return sensor_key_at(scope_sensor(scope), i, out);
+    return config_table_at(scope_is_output(scope) ? output_keys : agent_keys, i, out);
 }
 
-bool config_type_is_list(enum config_type type)
+/* ---------------------------------------------------------------- scopes */
+
+const struct config_scope scope_output = {.name = "output", .is_titled = true};
+
+struct config_scope scope_of_sensor(const struct sensor_ops *ops)
 {
-    return type == CONFIG_LIST || type == CONFIG_ADDRESSES || type == CONFIG_PROGRAMS ||
-           type == CONFIG_PORTS || type == CONFIG_CHANGES;
+    return (struct config_scope){
+        .name = ops->name, .summary = ops->summary, .of = ops, .is_titled = ops->is_multi, .is_document = true};
 }
 
-const char *config_type_name(enum config_type type)
+static bool scope_at(size_t i, struct config_scope *out)
 {
-    switch (type) {
-    case CONFIG_SHARE:
-        return "percentage";
-    case CONFIG_DIGIT:
-        return "number";
-    case CONFIG_WORD:
-    case CONFIG_MODE:
-    case CONFIG_COMPARE:
-        return "word";
-    case CONFIG_HOST:
-        return "text";
-    case CONFIG_PATH:
-        return "path";
-    case CONFIG_URL:
-        return "address";
-    case CONFIG_ADDRESSES:
-        return "list of addresses";
-    case CONFIG_PROGRAMS:
-        return "list of paths";
-    case CONFIG_PORTS:
-        return "list of ports";
-    case CONFIG_CHANGES:
-        return "list of limits";
-    default:
-        return options_type_name((enum sensor_option_type)type);
-    }
-}
-
-bool config_next_word(struct slice *rest, char by, struct slice *word)
-{
-    if (!rest->p)
+    static const struct config_scope root = {.name = ""}, family = {.name = "SENSOR", .is_family = true};
+    const struct config_scope *const first[] = {&root, &scope_output, &family};
+    enum { FIRST = sizeof first / sizeof *first };
+    if (i < FIRST)
+        *out = *first[i];
+    else if (sensor_list[i - FIRST])
+        *out = scope_of_sensor(sensor_list[i - FIRST]);
+    else
         return false;
-    const char *stop = rest->n ? memchr(rest->p, by, rest->n) : NULL;
-    *word = slice_of(rest->p, stop ? (size_t)(stop - rest->p) : rest->n);
-    *rest = stop ? slice_from(*rest, word->n + 1) : slice_of(NULL, 0);
     return true;
+}
+
+const struct config_schema agent_schema = {.program = "agent",
+                                           .environment = "GRIDLINE_AGENT_",
+                                           .explain = "gridline config explain",
+                                           .section = "sensor",
+                                           .example = "SENSOR { ... }",
+                                           .inner = (const char *const[]){"budget", NULL},
+                                           .scope_at = scope_at,
+                                           .key_at = key_at};
+
+int config_explain(const char *key, enum config_form form, struct strbuf *out, struct diag *why)
+{
+    return config_explain_schema(&agent_schema, key, form, out, why);
 }

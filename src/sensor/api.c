@@ -71,7 +71,7 @@ int gridline_sensor_options(const char *sensor, gridline_sensor_option_fn fn, vo
     const struct sensor_ops *ops = sensor_find(slice_str(sensor));
     int r = ops ? 0 : -ENOENT;
     for (const struct sensor_option *o = ops ? ops->options : NULL; o && o->name && r == 0; o++)
-        r = fn(arg, o->name, options_type_name(o->type), o->default_text, o->help);
+        r = fn(arg, o->name, setting_type_name((enum setting_type)o->type), o->default_text, o->help);
     return r;
 }
 

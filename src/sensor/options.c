@@ -1,32 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "sensor/options.h"
 
-#include "base/num.h"
-#include "base/text.h"
+#include "base/setting.h"
 
 #include <errno.h>
-
-static const struct {
-    const char *name, *example;
-} types[] = {
-    [SENSOR_FLAG] = {"flag", "true or false"},
-    [SENSOR_INT] = {"number", "10"},
-    [SENSOR_FLOAT] = {"number", "0.5"},
-    [SENSOR_SIZE] = {"size", "64KiB"},
-    [SENSOR_DURATION] = {"duration", "10s, 5m, 250ms"},
-    [SENSOR_STRING] = {"text", "some text"},
-    [SENSOR_LIST] = {"list", "{\"a\", \"b\"}"},
-};
-
-const char *options_type_name(enum sensor_option_type type)
-{
-    return types[type].name;
-}
-
-const char *options_type_example(enum sensor_option_type type)
-{
-    return types[type].example;
-}
 
 const struct sensor_option *options_find(const struct sensor_ops *ops, const char *name)
 {
@@ -36,57 +13,13 @@ const struct sensor_option *options_find(const struct sensor_ops *ops, const cha
     return NULL;
 }
 
-static int parse_flag(struct slice text, bool *out)
-{
-    static const char *const words[] = {"false", "true", "no", "yes", "off", "on", "0", "1"};
-    for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
-        if (slice_eq_nocase(text, slice_str(words[i]))) {
-            *out = i & 1;
-            return 0;
-        }
-    }
-    return E_PROTO;
-}
-
-static int parse_string(struct slice text, struct arena *arena, const char **out)
-{
-    char *copy = arena_alloc(arena, text.n + 1);
-    if (!copy)
-        return -ENOMEM;
-    memcpy(copy, text.p, text.n);
-    copy[text.n] = '\0';
-    *out = copy;
-    return 0;
-}
-
-int options_parse_text(enum sensor_option_type type, struct slice text, struct arena *arena, void *at)
-{
-    switch (type) {
-    case SENSOR_FLAG:
-        return parse_flag(text, at);
-    case SENSOR_INT:
-        return num_parse_int(text, at);
-    case SENSOR_FLOAT:
-        return num_parse_float(text, at);
-    case SENSOR_SIZE:
-        return num_parse_size(text, at);
-    case SENSOR_DURATION:
-        return num_parse_duration(text, at);
-    case SENSOR_STRING:
-        return parse_string(text, arena, at);
-    case SENSOR_LIST:
-        break;
-    }
-    return E_PROTO;
-}
-
 static int parse_list(const char *const *texts, size_t n, struct arena *arena, struct sensor_list *out)
 {
     const char **v = arena_alloc(arena, (n ? n : 1) * sizeof *v);
     if (!v)
         return -ENOMEM;
     for (size_t i = 0; i < n; i++)
-        if (parse_string(slice_str(texts[i]), arena, &v[i]) < 0)
+        if (setting_parse(SETTING_STRING, slice_str(texts[i]), arena, &v[i]) < 0)
             return -ENOMEM;
     *out = (struct sensor_list){v, n};
     return 0;
@@ -103,11 +36,11 @@ static int apply(const struct sensor_ops *ops, const struct sensor_setting *s, s
         return parse_list(s->texts, s->n, arena, (struct sensor_list *)(void *)(state + o->offset));
     if (s->n != 1)
         return diag_set(why, -EINVAL, 0, "%s.%s takes one value, not %zu", ops->name, s->name, s->n);
-    int r = options_parse_text(o->type, slice_str(s->texts[0]), arena, state + o->offset);
+    int r = setting_parse((enum setting_type)o->type, slice_str(s->texts[0]), arena, state + o->offset);
     if (r == -ENOMEM)
         return r;
     return r < 0 ? diag_set(why, -EINVAL, 0, "%s.%s: \"%s\" is not a %s; write %s", ops->name, s->name, s->texts[0],
-                            types[o->type].name, types[o->type].example)
+                            setting_type_name((enum setting_type)o->type), setting_type_example((enum setting_type)o->type))
                  : 0;
 }
 
@@ -118,11 +51,11 @@ static int apply_default(const struct sensor_option *o, struct arena *arena, cha
     size_t n = 0;
     struct slice rest = slice_str(o->default_text);
     if (o->type != SENSOR_LIST)
-        return options_parse_text(o->type, rest, arena, state + o->offset);
+        return setting_parse((enum setting_type)o->type, rest, arena, state + o->offset);
     while (rest.n && n < sizeof words / sizeof *words) {
         const char *blank = memchr(rest.p, ' ', rest.n);
         struct slice word = slice_of(rest.p, blank ? (size_t)(blank - rest.p) : rest.n);
-        if (parse_string(word, arena, &words[n++]) < 0)
+        if (setting_parse(SETTING_STRING, word, arena, &words[n++]) < 0)
             return -ENOMEM;
         rest = slice_from(rest, word.n + 1);
     }

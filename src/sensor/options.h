@@ -12,12 +12,5 @@ int options_apply(const struct sensor_ops *ops, const struct sensor_setting *set
                   void *state, struct diag *why);
 /* NULL when the sensor has no such option. */
 const struct sensor_option *options_find(const struct sensor_ops *ops, const char *name);
-/* "duration", "list", ...: for help. */
-const char *options_type_name(enum sensor_option_type type);
-/* "10s, 5m, 250ms", ...: what to write, for messages. */
-const char *options_type_example(enum sensor_option_type type);
-/* One text of any type but a list, to the C type that sensor.h gives it. E_PROTO, -ERANGE: it is not of that type;
- * -ENOMEM. *at is untouched on failure. */
-int options_parse_text(enum sensor_option_type type, struct slice text, struct arena *arena, void *at);
 
 #endif

@@ -22,6 +22,7 @@
 #define GRIDLINE_SENSOR_SENSOR_H
 
 #include "base/err.h"
+#include "base/setting.h"
 #include "event/batch.h"
 #include "event/schema.h"
 #include "sensor/env.h"
@@ -50,13 +51,13 @@ struct sensor_schema {
 
 /* What an option's value is, and the C type at its offset in the state. */
 enum sensor_option_type {
-    SENSOR_FLAG,     /* bool: true/false, yes/no, on/off */
-    SENSOR_INT,      /* int64_t */
-    SENSOR_FLOAT,    /* double */
-    SENSOR_SIZE,     /* uint64_t, bytes: 10MiB */
-    SENSOR_DURATION, /* int64_t, ns: 10s */
-    SENSOR_STRING,   /* const char *, NULL = not given */
-    SENSOR_LIST      /* struct sensor_list */
+    SENSOR_FLAG = SETTING_FLAG,         /* bool */
+    SENSOR_INT = SETTING_INT,           /* int64_t */
+    SENSOR_FLOAT = SETTING_FLOAT,       /* double */
+    SENSOR_SIZE = SETTING_SIZE,         /* uint64_t, bytes */
+    SENSOR_DURATION = SETTING_DURATION, /* int64_t, ns */
+    SENSOR_STRING = SETTING_STRING,     /* const char *, NULL = not given */
+    SENSOR_LIST = SETTING_LIST          /* struct sensor_list */
 };
 
 struct sensor_list {

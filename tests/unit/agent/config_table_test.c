@@ -11,41 +11,36 @@
 /* Calls fn for the keys of every scope. */
 static void each_key(void (*fn)(struct config_scope scope, const struct config_key *key))
 {
-    struct config_scope scopes[] = {{.kind = SCOPE_AGENT}, {.kind = SCOPE_OUTPUT}};
+    struct config_scope scope;
     struct config_key key;
-    for (size_t k = 0; k < 2; k++)
-        for (size_t i = 0; config_key_at(scopes[k], i, &key); i++)
-            fn(scopes[k], &key);
-    for (size_t k = 0; sensor_list[k]; k++) {
-        struct config_scope scope = {.kind = SCOPE_SENSOR, .ops = sensor_list[k]};
-        for (size_t i = 0; config_key_at(scope, i, &key); i++)
+    for (size_t k = 0; agent_schema.scope_at(k, &scope); k++)
+        for (size_t i = 0; !scope.is_family && agent_schema.key_at(scope, i, &key); i++)
             fn(scope, &key);
-    }
 }
 
 static void check_default(struct config_scope scope, const struct config_key *key)
 {
-    struct agent_config *c = calloc(1, sizeof *c);
     struct config_flags flags = {0};
     struct diag why = {0};
-    struct config_load l = {.flags = &flags, .c = c, .why = &why};
+    struct arena arena = {0};
+    struct config_load l;
     union {
         struct agent_config agent;
         struct output_config output;
         struct sensor_config sensor;
     } *to = calloc(1, sizeof *to);
     struct strbuf name = {0};
-    assert_non_null(c);
+    bool is_option = scope_sensor(scope) && !key->is_common;
     assert_non_null(to);
+    config_load_init(&l, &agent_schema, &flags, &arena, &why);
     config_full_name(scope, "", key->name, &name);
-    if (scope.kind == SCOPE_SENSOR)
-        to->sensor.ops = scope.ops;
+    if (scope_sensor(scope))
+        to->sensor.ops = scope_sensor(scope);
     assert_non_null(key->help);
-    if (key->default_text && config_store(&l, key, NULL, name.p, key->is_option ? NULL : (void *)to) < 0)
+    if (key->default_text && config_store(&l, key, NULL, name.p, is_option ? NULL : (void *)to) < 0)
         fail_msg("the default of %s: %s", name.p, why.message);
     strbuf_fini(&name);
-    arena_fini(&c->arena);
-    free(c);
+    arena_fini(&arena);
     free(to);
 }
 
@@ -64,7 +59,7 @@ static void check_name(struct config_scope scope, const struct config_key *key)
     for (size_t i = 0; i < full.n; i++)
         if (!strchr("abcdefghijklmnopqrstuvwxyz0123456789_-.", full.p[i]))
             fail_msg("%s can't be written without quotes", full.p);
-    config_environment_name(strbuf_slice(&full), &name);
+    config_environment_name(&agent_schema, strbuf_slice(&full), &name);
     if (map_get(&names, strbuf_slice(&name)))
         fail_msg("two keys are %s", name.p);
     assert_int_equal(map_put(&names, strbuf_slice(&name), name.p), 0);
@@ -89,8 +84,27 @@ static void test_sections_are_no_sensors(void **unused)
     (void)unused;
     for (size_t i = 0; i < sizeof taken / sizeof *taken; i++)
         assert_null(sensor_find(slice_str(taken[i])));
-    for (size_t i = 0; config_key_at((struct config_scope){.kind = SCOPE_AGENT}, i, &key); i++)
+    for (size_t i = 0; agent_schema.key_at(config_root(&agent_schema), i, &key); i++)
         assert_null(sensor_find(slice_str(key.name)));
+}
+
+/* A key of the root with a dot is in a section that the schema lists, and none of those is empty. */
+static void test_inner_sections(void **unused)
+{
+    size_t counts[8] = {0}, n = 0;
+    struct config_key key;
+    (void)unused;
+    for (size_t i = 0; agent_schema.key_at(config_root(&agent_schema), i, &key); i++) {
+        struct slice inner = slice_of(key.name, strcspn(key.name, "."));
+        if (key.name[inner.n] && !config_inner_find(&agent_schema, inner))
+            fail_msg("%s is in no section", key.name);
+        for (n = 0; agent_schema.inner[n]; n++)
+            counts[n] += key.name[inner.n] && slice_eq_str(inner, agent_schema.inner[n]);
+    }
+    for (size_t i = 0; i < n; i++) {
+        assert_true(counts[i] > 0);
+        assert_in_range(strlen(agent_schema.inner[i]), 1, CONFIG_INNER_MAX);
+    }
 }
 
 /* The agent does not link the table of all encodings: the names are in its own. */
@@ -100,7 +114,7 @@ static void test_encodings_of_outputs_exist(void **unused)
     struct slice rest, word;
     size_t n = 0;
     (void)unused;
-    assert_true(config_key_find((struct config_scope){.kind = SCOPE_OUTPUT}, SLICE_LIT("encoding"), &key));
+    assert_true(config_key_find(&agent_schema, scope_output, SLICE_LIT("encoding"), &key));
     for (rest = slice_str(key.words); config_next_word(&rest, '|', &word); n++) {
         const struct encoding *e = encoding_by_name(word);
         assert_non_null(e);
@@ -118,6 +132,7 @@ int main(void)
         cmocka_unit_test(test_defaults_are_values),
         cmocka_unit_test(test_names_are_unique),
         cmocka_unit_test(test_sections_are_no_sensors),
+        cmocka_unit_test(test_inner_sections),
         cmocka_unit_test(test_encodings_of_outputs_exist),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -490,10 +490,10 @@ static void test_limits(void **unused)
 {
     struct strbuf text = {0};
     (void)unused;
-    for (int i = 0; i < CONFIG_SENSORS_MAX; i++)
+    for (int i = 0; i < CONFIG_SECTIONS_MAX; i++)
         strbuf_printf(&text, "run r%d { command = /a }\n", i);
     loads(text.p);
-    assert_int_equal(config->n_sensors, CONFIG_SENSORS_MAX + 2);
+    assert_int_equal(config->n_sensors, CONFIG_SECTIONS_MAX + 2);
     refuses_with(text.p, (const char *[]){"run.more.command=/b", NULL},
                  "flag -s run.more.command: more than 1024 sections");
     strbuf_reset(&text);

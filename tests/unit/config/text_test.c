@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "unit/test.h"
 
-#include "agent/config_internal.h"
+#include "config/load.h"
 
 static struct diag why;
 static struct strbuf out;
@@ -93,13 +93,13 @@ static void test_limits(void **unused)
 {
     struct strbuf text = {0};
     (void)unused;
-    for (int i = 0; i < CONFIG_SENSORS_MAX; i++)
+    for (int i = 0; i < CONFIG_SECTIONS_MAX; i++)
         strbuf_add_str(&text, "a{}");
     assert_int_equal(check(strbuf_slice(&text)), 0);
     strbuf_add_str(&text, "\na{}");
     refuses(text.p, 2, "more than 1024 sections");
     strbuf_reset(&text);
-    for (int i = 0; i < 2 * CONFIG_SENSORS_MAX; i++)
+    for (int i = 0; i < 2 * CONFIG_SECTIONS_MAX; i++)
         strbuf_add_str(&text, "a={1}"); /* lists are no sections */
     assert_int_equal(check(strbuf_slice(&text)), 0);
     strbuf_reset(&text);

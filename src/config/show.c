@@ -2,17 +2,9 @@
 /* What is in force, as a file that can be read again, or as JSON: [{"key": "budget.cpu", "value": "1%",
  * "origin": ...}]. Values are shown as they were given; what was not given, with its default. Of those
  * without a default, and of empty lists, there is nothing to show. */
-#include "agent/config_internal.h"
+#include "config/load.h"
 
 #include "event/json.h"
-
-struct show {
-    enum config_form form;
-    bool with_origins;
-    struct strbuf *out;
-    size_t n;           /* values shown so far */
-    const char *indent; /* of a key in the current section */
-};
 
 /* ---------------------------------------------------------------- one value */
 
@@ -26,7 +18,7 @@ static bool is_word(const char *text)
     return *text;
 }
 
-/* In quotes unless it is a word; see config_text.c for what a string may hold. */
+/* In quotes unless it is a word; see text.c for what a string may hold. */
 static void add_text(struct strbuf *out, const char *text)
 {
     if (is_word(text)) {
@@ -63,7 +55,7 @@ static void add_comment(struct strbuf *out, const struct config_origin *from)
     strbuf_fini(&text);
 }
 
-static void show_text(struct show *s, const char *key, bool is_list, const char *const *texts, size_t n,
+static void show_text(struct config_show *s, const char *key, bool is_list, const char *const *texts, size_t n,
                       const struct config_origin *from)
 {
     struct strbuf *out = s->out;
@@ -78,7 +70,7 @@ static void show_text(struct show *s, const char *key, bool is_list, const char 
     strbuf_add_char(out, '\n');
 }
 
-static void show_json(struct show *s, const char *full_name, bool is_list, const char *const *texts, size_t n,
+static void show_json(struct config_show *s, const char *full_name, bool is_list, const char *const *texts, size_t n,
                       const struct config_origin *from)
 {
     struct strbuf *out = s->out, origin = {0};
@@ -99,11 +91,11 @@ static void show_json(struct show *s, const char *full_name, bool is_list, const
     strbuf_add_char(out, '}');
 }
 
-static void show_value(struct show *s, struct config_scope scope, const char *title,
+static void show_value(struct config_show *s, struct config_scope scope, const char *title,
                        const struct config_key *key, const char *const *texts, size_t n,
                        const struct config_origin *from)
 {
-    bool is_list = config_type_is_list(key->type);
+    bool is_list = config_key_is_list(key);
     const char *dot = strchr(key->name, '.');
     if (s->form == CONFIG_FORM_TEXT) {
         show_text(s, dot ? dot + 1 : key->name, is_list, texts, n, from);
@@ -118,19 +110,14 @@ static void show_value(struct show *s, struct config_scope scope, const char *ti
 
 /* ---------------------------------------------------------------- one key */
 
-/* Where a default is not in the table. */
-struct computed {
-    const char *name, *text;
-};
-
-static void show_default(struct show *s, struct config_scope scope, const char *title,
+static void show_default(struct config_show *s, struct config_scope scope, const char *title,
                          const struct config_key *key, const char *text)
 {
     const char *words[CONFIG_LIST_MAX];
     struct strbuf copy = {0};
     struct slice rest = slice_str(text), word;
     size_t n = 0;
-    if (!config_type_is_list(key->type)) {
+    if (!config_key_is_list(key)) {
         show_value(s, scope, title, key, &text, 1, NULL);
         return;
     }
@@ -156,9 +143,9 @@ static const struct config_entry *find_entry(const struct config_entry *given, s
     return NULL;
 }
 
-static void show_key(struct show *s, struct config_scope scope, const char *title,
+static void show_key(struct config_show *s, struct config_scope scope, const char *title,
                      const struct config_key *key, const struct config_entry *entry,
-                     const struct computed *computed)
+                     const struct config_computed *computed)
 {
     const char *text = key->default_text;
     for (; computed && computed->name; computed++)
@@ -170,78 +157,61 @@ static void show_key(struct show *s, struct config_scope scope, const char *titl
         show_default(s, scope, title, key, text);
 }
 
-static void show_keys(struct show *s, struct config_scope scope, const char *title,
-                      const struct config_entry *given, size_t n, const struct computed *computed)
-{
-    struct config_key key;
-    for (size_t i = 0; config_key_at(scope, i, &key); i++)
-        show_key(s, scope, title, &key, find_entry(given, n, key.name), computed);
-}
-
 /* ---------------------------------------------------------------- sections */
 
-static void open_section(struct show *s, const char *name, const char *title)
+static void open_section(struct config_show *s, const char *name, const char *title)
 {
     s->indent = "    ";
     if (s->form == CONFIG_FORM_TEXT)
         strbuf_printf(s->out, "\n%s%s%s {\n", name, *title ? " " : "", title);
 }
 
-static void close_section(struct show *s)
+static void close_section(struct config_show *s)
 {
     s->indent = "";
     if (s->form == CONFIG_FORM_TEXT)
         strbuf_add_str(s->out, "}\n");
 }
 
-/* The keys without a dot, then the section of the others. */
-static void show_agent(struct show *s, const struct agent_config *c)
+void config_show_begin(struct config_show *s)
 {
-    const struct computed computed[] = {{"state_dir", c->state_dir ? c->state_dir : ""},
-                                        {"run_dir", c->run_dir},
-                                        {"socket", c->socket},
-                                        {NULL, NULL}};
-    struct config_scope agent = {.kind = SCOPE_AGENT};
+    s->indent = "";
+    strbuf_add_str(s->out, s->form == CONFIG_FORM_JSON ? "[\n" : "");
+}
+
+/* Those of one section within the root; inner "": those outside of any. */
+static void show_inner(struct config_show *s, struct slice inner, const struct config_entry *given, size_t n,
+                       const struct config_computed *computed)
+{
+    struct config_scope root = config_root(s->schema);
     struct config_key key;
-    for (int in_section = 0; in_section <= 1; in_section++) {
-        if (in_section)
-            open_section(s, "budget", "");
-        for (size_t i = 0; config_key_at(agent, i, &key); i++)
-            if ((strchr(key.name, '.') != NULL) == in_section)
-                show_key(s, agent, "", &key, find_entry(c->given, c->n_given, key.name), computed);
-        if (in_section)
-            close_section(s);
+    for (size_t i = 0; s->schema->key_at(root, i, &key); i++)
+        if (slice_eq(inner, slice_of(key.name, strchr(key.name, '.') ? strcspn(key.name, ".") : 0)))
+            show_key(s, root, "", &key, find_entry(given, n, key.name), computed);
+}
+
+void config_show_root(struct config_show *s, const struct config_entry *given, size_t n,
+                      const struct config_computed *computed)
+{
+    show_inner(s, SLICE_LIT(""), given, n, computed);
+    for (const char *const *inner = s->schema->inner; *inner; inner++) {
+        open_section(s, *inner, "");
+        show_inner(s, slice_str(*inner), given, n, computed);
+        close_section(s);
     }
 }
 
-static void show_sensor(struct show *s, const struct sensor_config *sensor)
+void config_show_section(struct config_show *s, struct config_scope scope, const char *title,
+                         const struct config_entry *given, size_t n, const struct config_computed *computed)
 {
-    struct config_scope scope = {.kind = SCOPE_SENSOR, .ops = sensor->ops};
-    const char *title = sensor->ops->is_multi ? sensor->name : "";
-    const struct config_entry *every = find_entry(sensor->given, sensor->n_given, "every");
-    struct config_key key = {0};
-    (void)config_key_find(scope, SLICE_LIT("every"), &key); /* every sensor has it */
-    /* A refresh that was not given grows with every. */
-    const struct computed grown[] = {{"refresh", every ? every->setting.texts[0] : key.default_text},
-                                     {NULL, NULL}};
-    bool has_grown = sensor->refresh_ns == sensor->every_ns;
-    open_section(s, sensor->ops->name, title);
-    show_keys(s, scope, title, sensor->given, sensor->n_given, has_grown ? grown : NULL);
+    struct config_key key;
+    open_section(s, scope.name, title);
+    for (size_t i = 0; s->schema->key_at(scope, i, &key); i++)
+        show_key(s, scope, title, &key, find_entry(given, n, key.name), computed);
     close_section(s);
 }
 
-void config_show(const struct agent_config *c, enum config_form form, bool with_origins, struct strbuf *out)
+void config_show_end(struct config_show *s)
 {
-    struct show s = {.form = form, .with_origins = with_origins, .out = out, .indent = ""};
-    strbuf_add_str(out, form == CONFIG_FORM_JSON ? "[\n" : "");
-    show_agent(&s, c);
-    for (size_t i = 0; i < c->n_outputs; i++) {
-        const struct output_config *o = &c->outputs[i];
-        open_section(&s, "output", o->name);
-        show_keys(&s, (struct config_scope){.kind = SCOPE_OUTPUT}, o->name, o->given, o->n_given, NULL);
-        close_section(&s);
-    }
-    for (size_t i = 0; i < c->n_sensors; i++)
-        show_sensor(&s, &c->sensors[i]);
-    strbuf_add_str(out, form == CONFIG_FORM_JSON ? "\n]\n" : "");
+    strbuf_add_str(s->out, s->form == CONFIG_FORM_JSON ? "\n]\n" : "");
 }

@@ -17,7 +17,7 @@
  *     string    "..." with \n \t \" \\ \$ \xHH ..., or '...' with \\ and \'; it ends on its line
  *     = , { }   in pairs, at most DEPTH_MAX deep
  *     comment   # and // to the end of the line, slash-star to star-slash; none begins inside a word */
-#include "agent/config_internal.h"
+#include "config/load.h"
 
 #include "base/text.h"
 
@@ -127,8 +127,8 @@ static int take_word(struct scanner *s)
 
 static int open_brace(struct scanner *s)
 {
-    if (!s->after_equals && ++s->sections > CONFIG_SENSORS_MAX)
-        return refuse(s, "more than %d sections", CONFIG_SENSORS_MAX);
+    if (!s->after_equals && ++s->sections > CONFIG_SECTIONS_MAX)
+        return refuse(s, "more than %d sections", CONFIG_SECTIONS_MAX);
     if (s->depth == DEPTH_MAX || (s->depth && !s->after_equals))
         return refuse(s, "a section in a section, or is a } missing above (the { of line %u)?",
                       s->open_line[s->depth - 1]);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the tables say of a key. In help, `code` is without its quotes here. */
-#include "agent/config_internal.h"
+#include "config/load.h"
 
 #include "base/text.h"
 #include "event/json.h"
@@ -8,6 +8,7 @@
 enum { WIDTH = 96, INDENT = 4 };
 
 struct explain {
+    const struct config_schema *schema;
     enum config_form form;
     struct strbuf *out;
     size_t n; /* keys so far */
@@ -28,7 +29,7 @@ static void add_type(struct strbuf *out, const struct config_key *key)
         for (const char *before = ""; config_next_word(&rest, '|', &word); before = ", ")
             strbuf_printf(out, "%s%.*s", before, SLICE_ARG(word));
     } else {
-        strbuf_add_str(out, config_type_name(key->type));
+        strbuf_add_str(out, config_key_type(key));
     }
     if (key->min && key->max)
         strbuf_printf(out, " from %s to %s", key->min, key->max);
@@ -36,9 +37,8 @@ static void add_type(struct strbuf *out, const struct config_key *key)
         strbuf_add_str(out, "; must be given");
     if (key->default_text && *key->default_text)
         strbuf_printf(out, "; default %s", key->default_text);
-    if (key->is_program)
-        strbuf_add_str(out,
-                       "; names a program or file: in a document from config_url only if it is signed or allowed");
+    if (key->note)
+        strbuf_printf(out, "; %s", key->note);
 }
 
 /* Indented, broken at blanks. */
@@ -83,7 +83,7 @@ static void explain_json(struct explain *e, const char *name, const struct confi
     strbuf_add_str(e->out, e->n ? ",\n {\"key\": " : " {\"key\": ");
     json_add_string(e->out, slice_str(name));
     add_plain(&help, key->help);
-    add_member(e->out, "type", config_type_name(key->type));
+    add_member(e->out, "type", config_key_type(key));
     add_member(e->out, "default", key->default_text);
     add_member(e->out, "min", key->min);
     add_member(e->out, "max", key->max);
@@ -95,21 +95,11 @@ static void explain_json(struct explain *e, const char *name, const struct confi
     strbuf_fini(&help);
 }
 
-/* How a key is called here: "budget.cpu", "output.NAME.path", "SENSOR.every", "exec.NAME.command". */
-static void add_name(struct strbuf *out, struct config_scope scope, const struct config_key *key)
-{
-    if (scope.kind == SCOPE_SENSOR && !scope.ops)
-        strbuf_printf(out, "SENSOR.%s", key->name);
-    else
-        config_full_name(scope,
-                         scope.kind == SCOPE_OUTPUT || (scope.ops && scope.ops->is_multi) ? "NAME" : "",
-                         key->name, out);
-}
-
+/* As it is called here: "budget.cpu", "output.NAME.path", "SENSOR.every", "exec.NAME.command". */
 static void explain_key(struct explain *e, struct config_scope scope, const struct config_key *key)
 {
     struct strbuf name = {0};
-    add_name(&name, scope, key);
+    config_full_name(scope, scope.is_titled ? "NAME" : "", key->name, &name);
     if (e->form == CONFIG_FORM_JSON)
         explain_json(e, strbuf_slice(&name).p, key);
     else
@@ -118,59 +108,72 @@ static void explain_key(struct explain *e, struct config_scope scope, const stru
     e->n++;
 }
 
-/* only_own: without the keys that every sensor has. Names begin with prefix. */
+/* only_own: without the keys of its family. Names begin with prefix. */
 static size_t explain_keys(struct explain *e, struct config_scope scope, const char *prefix, bool only_own)
 {
     struct config_key key;
     size_t before = e->n;
-    for (size_t i = 0; config_key_at(scope, i, &key); i++)
-        if (slice_starts(slice_str(key.name), slice_str(prefix)) && (!only_own || key.is_option))
+    for (size_t i = 0; e->schema->key_at(scope, i, &key); i++)
+        if (slice_starts(slice_str(key.name), slice_str(prefix)) && !(only_own && key.is_common))
             explain_key(e, scope, &key);
     return e->n - before;
 }
 
-static const struct config_scope agent = {.kind = SCOPE_AGENT}, output = {.kind = SCOPE_OUTPUT},
-                                 any_sensor = {.kind = SCOPE_SENSOR};
-
 static void explain_all(struct explain *e)
 {
-    (void)explain_keys(e, agent, "", false); /* how many does not matter */
-    (void)explain_keys(e, output, "", false);
-    (void)explain_keys(e, any_sensor, "", false);
-    for (size_t i = 0; sensor_list[i]; i++)
-        (void)explain_keys(e, (struct config_scope){.kind = SCOPE_SENSOR, .ops = sensor_list[i]}, "", true);
+    struct config_scope scope;
+    for (size_t i = 0; e->schema->scope_at(i, &scope); i++)
+        (void)explain_keys(e, scope, "", !scope.is_family); /* how many does not matter */
+}
+
+static bool find_family(const struct config_schema *schema, struct config_scope *out)
+{
+    for (size_t i = 0; schema->scope_at(i, out); i++)
+        if (out->is_family)
+            return true;
+    return false;
 }
 
 /* A whole section. */
 static bool explain_section(struct explain *e, struct slice name)
 {
-    const struct sensor_ops *ops = sensor_find(name);
-    if (slice_eq(name, SLICE_LIT("agent")))
-        return explain_keys(e, agent, "", false);
-    if (slice_eq(name, SLICE_LIT("budget")))
-        return explain_keys(e, agent, "budget.", false);
-    if (slice_eq(name, SLICE_LIT("output")))
-        return explain_keys(e, output, "", false);
-    if (slice_eq(name, SLICE_LIT("sensor")))
-        return explain_keys(e, any_sensor, "", false);
-    if (!ops)
+    struct config_scope scope;
+    if (slice_eq_str(name, e->schema->program))
+        return explain_keys(e, config_root(e->schema), "", false);
+    if (config_inner_find(e->schema, name)) {
+        char prefix[CONFIG_INNER_MAX + 2];
+        (void)snprintf(prefix, sizeof prefix, "%.*s.", SLICE_ARG(name)); /* fits */
+        return explain_keys(e, config_root(e->schema), prefix, false);
+    }
+    if (find_family(e->schema, &scope) && slice_eq_nocase(name, slice_str(scope.name)))
+        return explain_keys(e, scope, "", false);
+    if (!config_scope_find(e->schema, name, &scope))
         return false;
-    if (e->form == CONFIG_FORM_TEXT)
-        strbuf_printf(e->out, "%s: %s\n\n", ops->name, ops->summary);
-    return explain_keys(e, (struct config_scope){.kind = SCOPE_SENSOR, .ops = ops}, "", false);
+    if (e->form == CONFIG_FORM_TEXT && scope.summary)
+        strbuf_printf(e->out, "%s: %s\n\n", scope.name, scope.summary);
+    return explain_keys(e, scope, "", false);
 }
 
-/* One key: of the agent, of every sensor, or SECTION.KEY and SECTION.NAME.KEY. */
+/* "SENSOR.every", and "every" alone. */
+static bool find_common(const struct config_schema *schema, struct slice text, struct config_scope *scope,
+                        struct config_key *key)
+{
+    if (!find_family(schema, scope))
+        return false;
+    size_t n = strlen(scope->name);
+    bool is_full = slice_starts(text, slice_str(scope->name)) && text.n > n && text.p[n] == '.';
+    return config_key_find(schema, *scope, is_full ? slice_from(text, n + 1) : text, key);
+}
+
+/* One key: of the root, of the family, or SECTION.KEY and SECTION.NAME.KEY. */
 static bool explain_one(struct explain *e, struct slice text)
 {
     struct config_name name;
     struct config_key key;
-    struct slice common = slice_starts(text, SLICE_LIT("SENSOR.")) ? slice_from(text, 7) : text;
-    bool is_found = config_split_name(text, &name) && config_key_find(name.scope, name.key, &key);
-    if (!is_found) {
-        name.scope = any_sensor;
-        is_found = config_key_find(any_sensor, common, &key);
-    }
+    bool is_found =
+        config_split_name(e->schema, text, &name) && config_key_find(e->schema, name.scope, name.key, &key);
+    if (!is_found)
+        is_found = find_common(e->schema, text, &name.scope, &key);
     if (is_found)
         explain_key(e, name.scope, &key);
     return is_found;
@@ -183,11 +186,12 @@ struct meant {
     struct strbuf name, best;
 };
 
-static void try_name(struct meant *m, struct config_scope scope, const struct config_key *key)
+/* of "": the key's name alone. */
+static void try_name(struct meant *m, const char *of, const char *key)
 {
     const char *before = m->near.best;
     strbuf_reset(&m->name);
-    config_full_name(scope, "", key->name, &m->name);
+    strbuf_printf(&m->name, "%s%s%s", of, *of ? "." : "", key);
     if (!strbuf_failed(&m->name))
         text_nearest_try(&m->near, m->name.p);
     if (m->near.best == before)
@@ -197,35 +201,37 @@ static void try_name(struct meant *m, struct config_scope scope, const struct co
     m->near.best = strbuf_slice(&m->best).p;
 }
 
-static int say_unknown(const char *name, struct diag *why)
+static void try_all(struct meant *m, const struct config_schema *schema)
 {
-    static const char *const sections[] = {"agent", "budget", "output", "sensor"};
-    struct meant m = {.near = text_nearest_of(slice_str(name))};
+    struct config_scope scope;
     struct config_key key;
-    for (size_t i = 0; config_key_at(agent, i, &key); i++)
-        try_name(&m, agent, &key);
-    for (size_t i = 0; config_key_at(any_sensor, i, &key); i++)
-        try_name(&m, agent, &key); /* its name alone */
-    for (size_t k = 0; sensor_list[k]; k++)
-        for (size_t i = 0;
-             config_key_at((struct config_scope){.kind = SCOPE_SENSOR, .ops = sensor_list[k]}, i, &key); i++)
-            try_name(&m, (struct config_scope){.kind = SCOPE_SENSOR, .ops = sensor_list[k]}, &key);
-    for (size_t i = 0; i < sizeof sections / sizeof *sections; i++)
-        text_nearest_try(&m.near, sections[i]);
-    for (size_t k = 0; sensor_list[k]; k++)
-        text_nearest_try(&m.near, sensor_list[k]->name);
+    for (size_t k = 0; schema->scope_at(k, &scope); k++)
+        for (size_t i = 0; schema->key_at(scope, i, &key); i++)
+            try_name(m, scope.is_family ? "" : scope.name, key.name);
+    try_name(m, "", schema->program);
+    for (const char *const *inner = schema->inner; *inner; inner++)
+        try_name(m, "", *inner);
+    for (size_t k = 1; schema->scope_at(k, &scope); k++)
+        try_name(m, "", scope.is_family ? schema->section : scope.name);
+}
+
+static int say_unknown(const struct config_schema *schema, const char *name, struct diag *why)
+{
+    struct meant m = {.near = text_nearest_of(slice_str(name))};
+    try_all(&m, schema);
     int r = m.near.best ? diag_set(why, E_NODATA, 0, "no key or section \"%.60s\"; did you mean %s?", name,
                                    m.near.best)
-                        : diag_set(why, E_NODATA, 0,
-                                   "no key or section \"%.60s\"; `gridline config explain` lists them", name);
+                        : diag_set(why, E_NODATA, 0, "no key or section \"%.60s\"; `%s` lists them", name,
+                                   schema->explain);
     strbuf_fini(&m.name);
     strbuf_fini(&m.best);
     return r;
 }
 
-int config_explain(const char *key, enum config_form form, struct strbuf *out, struct diag *why)
+int config_explain_schema(const struct config_schema *schema, const char *key, enum config_form form,
+                          struct strbuf *out, struct diag *why)
 {
-    struct explain e = {.form = form, .out = out};
+    struct explain e = {.schema = schema, .form = form, .out = out};
     size_t before = out->n;
     strbuf_add_str(out, form == CONFIG_FORM_JSON ? "[\n" : "");
     if (!key) {
@@ -233,7 +239,7 @@ int config_explain(const char *key, enum config_form form, struct strbuf *out, s
     } else if (!explain_section(&e, slice_str(key)) && !explain_one(&e, slice_str(key))) {
         if (out->n > before)
             out->p[out->n = before] = '\0';
-        return say_unknown(key, why);
+        return say_unknown(schema, key, why);
     }
     strbuf_add_str(out, form == CONFIG_FORM_JSON ? "\n]\n" : "");
     return 0;

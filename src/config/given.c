@@ -2,63 +2,28 @@
 /* What was given, from wherever: sections, their keys and texts. And the two ways to give a value that are no
  * file, the environment and flags, where a key has its full name ("budget.cpu", "disk.every",
  * "exec.root-disk.every") and a list is separated by commas. */
-#include "agent/config_internal.h"
+#include "config/load.h"
 
 #include "base/text.h"
 
 #include <errno.h>
 #include <unistd.h>
 
-#define ENVIRONMENT "GRIDLINE_AGENT_"
-
-static bool is_titled(struct config_scope scope)
-{
-    return scope.kind == SCOPE_OUTPUT || (scope.kind == SCOPE_SENSOR && scope.ops->is_multi);
-}
-
-static bool is_same_scope(struct config_scope a, struct config_scope b)
-{
-    return a.kind == b.kind && a.ops == b.ops;
-}
-
-void config_full_name(struct config_scope scope, const char *title, const char *name, struct strbuf *out)
-{
-    if (scope.kind == SCOPE_OUTPUT)
-        strbuf_add_str(out, "output");
-    else if (scope.kind == SCOPE_SENSOR)
-        strbuf_add_str(out, scope.ops->name);
-    if (*title)
-        strbuf_printf(out, ".%s", title);
-    if (name)
-        strbuf_printf(out, "%s%s", out->n ? "." : "", name);
-}
-
-void config_environment_name(struct slice full_name, struct strbuf *out)
-{
-    strbuf_add_str(out, ENVIRONMENT);
-    for (size_t i = 0; i < full_name.n; i++) {
-        char c = full_name.p[i];
-        bool is_lower = c >= 'a' && c <= 'z',
-             is_other = is_lower || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
-        strbuf_add_char(out, is_lower ? (char)(c - 32) : is_other ? c : '_');
-    }
-}
-
 int given_section(struct config_load *l, struct config_scope scope, struct slice title,
                   struct config_origin at, struct given_section **out)
 {
     for (struct given_section *s = l->sections; s; s = s->next) {
-        if (is_same_scope(s->scope, scope) && slice_eq_str(title, s->title)) {
+        if (strcmp(s->scope.name, scope.name) == 0 && slice_eq_str(title, s->title)) {
             *out = s;
             return 0;
         }
     }
-    if (is_titled(scope) && !text_is_name(title))
-        return config_problem(l, -EINVAL, &at, scope.ops ? scope.ops->name : "output",
+    if (scope.is_titled && !text_is_name(title))
+        return config_problem(l, -EINVAL, &at, scope.name,
                               "\"%.*s\" is not a name; a name has letters, digits and . _ : -",
                               title.n > 80 ? 80 : (int)title.n, title.p);
-    if (l->n_sections == CONFIG_SENSORS_MAX)
-        return config_problem(l, -EINVAL, &at, NULL, "more than %d sections", CONFIG_SENSORS_MAX);
+    if (l->n_sections == CONFIG_SECTIONS_MAX)
+        return config_problem(l, -EINVAL, &at, NULL, "more than %d sections", CONFIG_SECTIONS_MAX);
     struct given_section *s = config_alloc(l, sizeof *s);
     if (!s)
         return -ENOMEM;
@@ -118,7 +83,7 @@ int given_entries(struct config_load *l, const struct given_section *section, co
     if (!entries)
         return -ENOMEM;
     *n = 0;
-    for (size_t i = 0; config_key_at(section->scope, i, &key); i++) {
+    for (size_t i = 0; l->schema->key_at(section->scope, i, &key); i++) {
         const struct config_entry *e = given_find(section, key.name);
         if (e)
             entries[(*n)++] = *e;
@@ -158,52 +123,12 @@ static int set_text(struct config_load *l, struct given_section *section, const 
     if (value.n > CONFIG_TEXT_MAX || !text_is_utf8(value))
         return config_problem(l, -EINVAL, &at, NULL, "this is not UTF-8, or more than %d bytes",
                               CONFIG_TEXT_MAX);
-    if (config_type_is_list(key->type))
+    if (config_key_is_list(key))
         return set_list(l, section, key->name, value, at);
     return given_set(l, section, key->name, &value, 1, at);
 }
 
 /* ---------------------------------------------------------------- flags */
-
-/* The sensor whose name, and a dot, the text begins with: the longest, for there is filesystem and
- * filesystem.remote. */
-static const struct sensor_ops *leading_sensor(struct slice text)
-{
-    const struct sensor_ops *best = NULL;
-    for (size_t i = 0; sensor_list[i]; i++) {
-        struct slice name = slice_str(sensor_list[i]->name);
-        bool leads = text.n > name.n && slice_starts(text, name) && text.p[name.n] == '.';
-        if (leads && (!best || name.n > strlen(best->name)))
-            best = sensor_list[i];
-    }
-    return best;
-}
-
-bool config_split_name(struct slice full, struct config_name *out)
-{
-    struct config_key key;
-    *out = (struct config_name){.scope = {.kind = SCOPE_AGENT}, .title = SLICE_LIT(""), .key = full};
-    if (config_key_find(out->scope, full, &key))
-        return true;
-    out->scope.ops = leading_sensor(full);
-    if (out->scope.ops) {
-        out->scope.kind = SCOPE_SENSOR;
-        out->key = slice_from(full, strlen(out->scope.ops->name) + 1);
-    } else if (slice_starts(full, SLICE_LIT("output."))) {
-        out->scope.kind = SCOPE_OUTPUT;
-        out->key = slice_from(full, 7);
-    } else {
-        return false;
-    }
-    for (size_t dot = out->key.n; dot-- > 0;) {
-        if (out->key.p[dot] == '.') {
-            out->title = slice_of(out->key.p, dot);
-            out->key = slice_from(out->key, dot + 1);
-            break;
-        }
-    }
-    return true;
-}
 
 /* Calls fn with every full name there is, until it returns true. */
 static void each_name(const struct config_load *l,
@@ -212,23 +137,19 @@ static void each_name(const struct config_load *l,
                       void *arg)
 {
     struct config_key key;
-    struct config_scope agent = {.kind = SCOPE_AGENT};
-    for (size_t i = 0; config_key_at(agent, i, &key); i++)
-        if (fn(arg, agent, "", &key))
-            return;
-    for (size_t k = 0; sensor_list[k]; k++) {
-        struct config_scope scope = {.kind = SCOPE_SENSOR, .ops = sensor_list[k]};
-        for (size_t i = 0; !scope.ops->is_multi && config_key_at(scope, i, &key); i++)
+    struct config_scope scope;
+    for (size_t k = 0; l->schema->scope_at(k, &scope); k++)
+        for (size_t i = 0; !scope.is_titled && !scope.is_family && l->schema->key_at(scope, i, &key); i++)
             if (fn(arg, scope, "", &key))
                 return;
-    }
     for (const struct given_section *s = l->sections; s; s = s->next)
-        for (size_t i = 0; *s->title && config_key_at(s->scope, i, &key); i++)
+        for (size_t i = 0; *s->title && l->schema->key_at(s->scope, i, &key); i++)
             if (fn(arg, s->scope, s->title, &key))
                 return;
 }
 
 struct search {
+    const struct config_schema *schema;
     struct text_nearest near;
     bool in_environment;
     struct strbuf name;      /* of the one just tried */
@@ -242,12 +163,12 @@ static bool try_name(void *arg, struct config_scope scope, const char *title, co
     config_full_name(scope, title, key->name, &full);
     strbuf_reset(&s->name);
     if (s->in_environment)
-        config_environment_name(strbuf_slice(&full), &s->name);
+        config_environment_name(s->schema, strbuf_slice(&full), &s->name);
     else
         strbuf_add_slice(&s->name, strbuf_slice(&full));
     strbuf_fini(&full);
     const char *best = s->near.best;
-    size_t head = s->in_environment ? sizeof ENVIRONMENT - 1 : 0;
+    size_t head = s->in_environment ? strlen(s->schema->environment) : 0;
     if (!strbuf_failed(&s->name))
         text_nearest_try(&s->near, s->name.p + head);
     if (s->near.best != best) {
@@ -261,13 +182,13 @@ static bool try_name(void *arg, struct config_scope scope, const char *title, co
 static void say_unknown(struct config_load *l, struct slice word, bool in_environment,
                         struct config_origin at)
 {
-    struct search s = {.near = text_nearest_of(word), .in_environment = in_environment};
+    struct search s = {.schema = l->schema, .near = text_nearest_of(word), .in_environment = in_environment};
     each_name(l, try_name, &s);
     if (s.near.best)
         (void)config_problem(l, -EINVAL, &at, NULL, "there is no such key; did you mean %s?", s.best_name.p);
     else
         (void)config_problem(l, -EINVAL, &at, NULL,
-                             "there is no such key; `gridline config explain` lists them");
+                             "there is no such key; `%s` lists them", l->schema->explain);
     strbuf_fini(&s.name);
     strbuf_fini(&s.best_name);
 }
@@ -276,7 +197,7 @@ static void take_flag(struct config_load *l, const char *text)
 {
     struct config_name name;
     struct config_key key;
-    struct given_section *section = &l->agent;
+    struct given_section *section = &l->root;
     const char *equals = strchr(text, '=');
     struct slice full = slice_of(text, equals ? (size_t)(equals - text) : strlen(text));
     char where[200];
@@ -288,17 +209,17 @@ static void take_flag(struct config_load *l, const char *text)
         (void)config_problem(l, -EINVAL, &at, NULL, "= is missing; write -s KEY=VALUE"); /* remembered in l */
         return;
     }
-    bool is_known = config_split_name(full, &name) && config_key_find(name.scope, name.key, &key);
-    if (is_known && is_titled(name.scope) && name.title.n == 0) {
+    bool is_known = config_split_name(l->schema, full, &name) && config_key_find(l->schema, name.scope, name.key, &key);
+    if (is_known && name.scope.is_titled && name.title.n == 0) {
         (void)config_problem(l, -EINVAL, &at, NULL, "a name is missing; write -s %.*s.NAME.%s=VALUE",
                              (int)(full.n - name.key.n - 1), full.p, key.name); /* remembered in l */
         return;
     }
-    if (!is_known || is_titled(name.scope) != (name.title.n > 0)) {
+    if (!is_known || name.scope.is_titled != (name.title.n > 0)) {
         say_unknown(l, full, false, at);
         return;
     }
-    if (name.scope.kind == SCOPE_AGENT || given_section(l, name.scope, name.title, at, &section) == 0)
+    if (!*name.scope.name || given_section(l, name.scope, name.title, at, &section) == 0)
         (void)set_text(l, section, &key, slice_str(equals + 1), at); /* remembered in l */
 }
 
@@ -322,24 +243,25 @@ static bool take_if_same(void *arg, struct config_scope scope, const char *title
 {
     struct variable *v = arg;
     struct strbuf full = {0}, name = {0};
-    struct given_section *section = &v->load->agent;
+    struct given_section *section = &v->load->root;
     config_full_name(scope, title, key->name, &full);
-    config_environment_name(strbuf_slice(&full), &name);
+    config_environment_name(v->load->schema, strbuf_slice(&full), &name);
     v->is_found = slice_eq(strbuf_slice(&name), v->name);
     strbuf_fini(&full);
     strbuf_fini(&name);
     if (!v->is_found)
         return false;
-    if (scope.kind == SCOPE_AGENT || given_section(v->load, scope, slice_str(title), v->at, &section) == 0)
+    if (!*scope.name || given_section(v->load, scope, slice_str(title), v->at, &section) == 0)
         (void)set_text(v->load, section, key, v->value, v->at); /* remembered in load */
     return true;
 }
 
 void given_from_environment(struct config_load *l)
 {
+    size_t head = strlen(l->schema->environment);
     for (char **e = environ; *e; e++) {
         const char *equals = strchr(*e, '=');
-        if (strncmp(*e, ENVIRONMENT, sizeof ENVIRONMENT - 1) != 0 || !equals)
+        if (strncmp(*e, l->schema->environment, head) != 0 || !equals)
             continue;
         char where[200];
         struct variable v = {
@@ -350,6 +272,6 @@ void given_from_environment(struct config_load *l)
             return;
         each_name(l, take_if_same, &v);
         if (!v.is_found)
-            say_unknown(l, slice_from(v.name, sizeof ENVIRONMENT - 1), true, v.at);
+            say_unknown(l, slice_from(v.name, head), true, v.at);
     }
 }

@@ -6,7 +6,7 @@
  * Its callbacks get no pointer of ours, so what they have to tell goes through one static pointer (its
  * scanner is static, too: one parse at a time). The line of a value is kept where libconfuse has the default
  * of a number, which a string does not use. */
-#include "agent/config_internal.h"
+#include "config/load.h"
 
 #include "base/text.h"
 
@@ -16,7 +16,7 @@
 struct parse {
     struct config_load *load;
     const char *name; /* of the file */
-    bool is_remote;
+    bool is_document;
     bool has_failed; /* a problem was told */
     struct arena arena;
     cfg_opt_t *root;
@@ -34,78 +34,87 @@ static void tell(struct parse *p, int line, const char *key, const char *message
 
 /* ---------------------------------------------------------------- messages */
 
+/* The section's, or the root's. */
 static struct config_scope scope_of(const cfg_t *cfg)
 {
-    if (strcmp(cfg->name, "output") == 0)
-        return (struct config_scope){.kind = SCOPE_OUTPUT};
-    const struct sensor_ops *ops = sensor_find(slice_str(cfg->name));
-    return ops ? (struct config_scope){.kind = SCOPE_SENSOR, .ops = ops}
-               : (struct config_scope){.kind = SCOPE_AGENT};
+    struct config_scope scope;
+    const struct config_schema *schema = parsing->load->schema;
+    return config_scope_find(schema, slice_str(cfg->name), &scope) ? scope : config_root(schema);
 }
 
-static void try_keys(struct text_nearest *near, struct config_scope scope, struct slice prefix)
+static void try_keys(struct text_nearest *near, const cfg_t *cfg)
 {
+    const struct config_schema *schema = parsing->load->schema;
+    struct config_scope scope = scope_of(cfg);
+    size_t inner = *scope.name ? 0 : strlen(cfg->name) + 1; /* "budget." */
     struct config_key key;
-    for (size_t i = 0; config_key_at(scope, i, &key); i++)
-        if (slice_starts(slice_str(key.name), prefix))
-            text_nearest_try(near, key.name + prefix.n);
+    for (size_t i = 0; schema->key_at(scope, i, &key); i++)
+        if (inner == 0 || (strncmp(key.name, cfg->name, inner - 1) == 0 && key.name[inner - 1] == '.'))
+            text_nearest_try(near, key.name + inner);
 }
 
 /* Everything that can stand at the top of a file. */
-static void try_root(struct text_nearest *near, bool is_remote)
+static void try_root(struct text_nearest *near, bool is_document)
 {
+    const struct config_schema *schema = parsing->load->schema;
+    struct config_scope scope;
     struct config_key key;
-    for (size_t i = 0; config_key_at((struct config_scope){.kind = SCOPE_AGENT}, i, &key); i++)
-        if (!strchr(key.name, '.') && (!is_remote || key.is_of_sensors))
+    for (size_t i = 0; schema->key_at(config_root(schema), i, &key); i++)
+        if (!strchr(key.name, '.') && (!is_document || key.is_document))
             text_nearest_try(near, key.name);
-    for (size_t i = 0; sensor_list[i]; i++)
-        text_nearest_try(near, sensor_list[i]->name);
-    if (is_remote)
-        return;
-    text_nearest_try(near, "budget");
-    text_nearest_try(near, "output");
+    for (size_t i = 1; schema->scope_at(i, &scope); i++)
+        if (!scope.is_family && (!is_document || scope.is_document))
+            text_nearest_try(near, scope.name);
+    for (const char *const *inner = schema->inner; !is_document && *inner; inner++)
+        text_nearest_try(near, *inner);
 }
 
-static bool is_of_agent(const char *name)
+/* Is there such a key or section, but not for documents? */
+static bool is_local(const char *name)
 {
+    const struct config_schema *schema = parsing->load->schema;
+    struct config_scope scope;
     struct config_key key;
-    return strcmp(name, "budget") == 0 || strcmp(name, "output") == 0 ||
-           config_key_find((struct config_scope){.kind = SCOPE_AGENT}, slice_str(name), &key);
+    return config_inner_find(schema, slice_str(name)) || config_scope_find(schema, slice_str(name), &scope) ||
+           config_key_find(schema, config_root(schema), slice_str(name), &key);
 }
 
 static void say_unknown(const cfg_t *cfg, const char *name, struct strbuf *out)
 {
+    const struct config_schema *schema = parsing->load->schema;
     struct text_nearest near = text_nearest_of(slice_str(name));
     bool is_root = strcmp(cfg->name, "root") == 0;
-    if (is_root && parsing->is_remote && is_of_agent(name)) {
-        strbuf_printf(out, "%s is for this host's own files; a document has sensors only", name);
+    if (is_root && parsing->is_document && is_local(name)) {
+        strbuf_printf(out, "%s is for this host's own files; a document has %ss only", name, schema->section);
         return;
     }
     if (is_root)
-        try_root(&near, parsing->is_remote);
+        try_root(&near, parsing->is_document);
     else
-        try_keys(&near, scope_of(cfg),
-                 strcmp(cfg->name, "budget") == 0 ? SLICE_LIT("budget.") : SLICE_LIT(""));
-    strbuf_printf(out, is_root ? "no key or sensor \"%.80s\"" : "no key \"%.80s\"", name);
+        try_keys(&near, cfg);
+    if (is_root)
+        strbuf_printf(out, "no key or %s \"%.80s\"", schema->section, name);
+    else
+        strbuf_printf(out, "no key \"%.80s\"", name);
     if (near.best)
         strbuf_printf(out, "; did you mean %s?", near.best);
     else
-        strbuf_printf(out, "; `gridline config explain%s%s` lists them", is_root ? "" : " ",
-                      is_root ? "" : cfg->name);
+        strbuf_printf(out, "; `%s%s%s` lists them", schema->explain, is_root ? "" : " ", is_root ? "" : cfg->name);
 }
 
 /* What libconfuse says, and what we say before and behind its word. */
 static const struct {
     const char *theirs, *before, *behind;
+    bool has_example; /* of a section, at the end */
 } messages[] = {
     {"unexpected token '%s'", "unexpected \"",
-     "\"; write KEY = VALUE, KEY = {VALUE, VALUE} for a list, SENSOR { ... } for a section"},
-    {"missing equal sign after option '%s'", "= is missing behind ", "; write KEY = VALUE"},
-    {"missing opening brace for section '%s'", "{ is missing behind ", ", which has no name of its own"},
-    {"missing title for section '%s'", "", " needs a name of its own; write it before the {"},
-    {"no sub-section title/index for '%s'", "no section ", " yet; write the key inside it"},
-    {"found duplicate title '%s'", "", " is there twice in this file; make one section of both"},
-    {"premature end of file", "the file ends in the middle of a value or section", ""},
+     "\"; write KEY = VALUE, KEY = {VALUE, VALUE} for a list, ", true},
+    {"missing equal sign after option '%s'", "= is missing behind ", "; write KEY = VALUE", false},
+    {"missing opening brace for section '%s'", "{ is missing behind ", ", which has no name of its own", false},
+    {"missing title for section '%s'", "", " needs a name of its own; write it before the {", false},
+    {"no sub-section title/index for '%s'", "no section ", " yet; write the key inside it", false},
+    {"found duplicate title '%s'", "", " is there twice in this file; make one section of both", false},
+    {"premature end of file", "the file ends in the middle of a value or section", "", false},
 };
 
 __attribute__((format(printf, 1, 0))) static void say_in_our_words(const char *format, const char *word,
@@ -114,6 +123,8 @@ __attribute__((format(printf, 1, 0))) static void say_in_our_words(const char *f
     for (size_t i = 0; i < sizeof messages / sizeof *messages; i++) {
         if (strcmp(messages[i].theirs, format) == 0) {
             strbuf_printf(out, "%s%.80s%s", messages[i].before, word, messages[i].behind);
+            if (messages[i].has_example)
+                strbuf_printf(out, "%s for a section", parsing->load->schema->example);
             return;
         }
     }
@@ -175,21 +186,22 @@ static int on_value(cfg_t *cfg, cfg_opt_t *opt, const char *value, void *result)
 static cfg_opt_t *make_options(struct parse *p, struct config_scope scope, struct slice prefix, size_t more,
                                size_t *used)
 {
+    const struct config_schema *schema = p->load->schema;
     struct config_key key;
     size_t n = 0;
-    while (config_key_at(scope, n, &key))
+    while (schema->key_at(scope, n, &key))
         n++;
     cfg_opt_t *options = arena_alloc(&p->arena, (n + more + 1) * sizeof *options);
     if (!options)
         return NULL;
     memset(options, 0, (n + more + 1) * sizeof *options);
     *used = 0;
-    for (size_t i = 0; config_key_at(scope, i, &key); i++) {
+    for (size_t i = 0; schema->key_at(scope, i, &key); i++) {
         if (!slice_starts(slice_str(key.name), prefix) || strchr(key.name + prefix.n, '.'))
             continue;
-        if (scope.kind == SCOPE_AGENT && p->is_remote && !key.is_of_sensors)
+        if (!*scope.name && p->is_document && !key.is_document)
             continue;
-        cfg_flag_t flags = CFGF_NODEFAULT | (config_type_is_list(key.type) ? CFGF_LIST : CFGF_NONE);
+        cfg_flag_t flags = CFGF_NODEFAULT | (config_key_is_list(&key) ? CFGF_LIST : CFGF_NONE);
         options[(*used)++] =
             (cfg_opt_t){.name = key.name + prefix.n, .type = CFGT_STR, .flags = flags, .parsecb = on_value};
     }
@@ -208,26 +220,34 @@ static int add_section(struct parse *p, const char *name, struct config_scope sc
     return 0;
 }
 
-/* A sensor that the text does not name needs no table: there are many, and libconfuse copies each twice. */
+/* "budget" of "budget.cpu". */
+static int add_inner(struct parse *p, const char *name)
+{
+    char prefix[CONFIG_INNER_MAX + 2];
+    int n = snprintf(prefix, sizeof prefix, "%s.", name);
+    return add_section(p, name, config_root(p->load->schema), slice_of(prefix, (size_t)n), false);
+}
+
+/* A section that the text does not name needs no table: there are many, and libconfuse copies each twice. */
 static int make_root(struct parse *p, struct slice text)
 {
-    struct config_scope agent = {.kind = SCOPE_AGENT}, output = {.kind = SCOPE_OUTPUT};
-    size_t sensors = 0;
+    const struct config_schema *schema = p->load->schema;
+    struct config_scope scope;
+    size_t sections = 0, inner = 0;
     int r = 0;
-    while (sensor_list[sensors])
-        sensors++;
-    p->root = make_options(p, agent, SLICE_LIT(""), sensors + 2, &p->n_root);
+    while (schema->scope_at(sections, &scope))
+        sections++;
+    while (schema->inner[inner])
+        inner++;
+    p->root = make_options(p, config_root(schema), SLICE_LIT(""), sections + inner, &p->n_root);
     if (!p->root)
         return -ENOMEM;
-    if (!p->is_remote)
-        r = add_section(p, "budget", agent, SLICE_LIT("budget."), false);
-    if (r == 0 && !p->is_remote)
-        r = add_section(p, "output", output, SLICE_LIT(""), true);
-    for (size_t i = 0; r == 0 && i < sensors; i++) {
-        const struct sensor_ops *ops = sensor_list[i];
-        if (memmem(text.p, text.n, ops->name, strlen(ops->name)))
-            r = add_section(p, ops->name, (struct config_scope){.kind = SCOPE_SENSOR, .ops = ops},
-                            SLICE_LIT(""), ops->is_multi);
+    for (size_t i = 0; r == 0 && !p->is_document && i < inner; i++)
+        r = add_inner(p, schema->inner[i]);
+    for (size_t i = 1; r == 0 && schema->scope_at(i, &scope); i++) {
+        bool is_for_it = !scope.is_family && (!p->is_document || scope.is_document);
+        if (is_for_it && memmem(text.p, text.n, scope.name, strlen(scope.name)))
+            r = add_section(p, scope.name, scope, SLICE_LIT(""), scope.is_titled);
     }
     return r;
 }
@@ -252,7 +272,7 @@ static int take_key(struct parse *p, struct given_section *to, struct slice pref
     strbuf_add_str(&name, opt->name);
     int r = strbuf_failed(&name) ? -ENOMEM : 0;
     if (r == 0 &&
-        config_key_find(to->scope, strbuf_slice(&name), &key)) /* the table's name outlives this one */
+        config_key_find(p->load->schema, to->scope, strbuf_slice(&name), &key)) /* the table's name outlives this one */
         r = given_set(p->load, to, key.name, texts, opt->nvalues, at);
     strbuf_fini(&name);
     return r;
@@ -281,9 +301,13 @@ static int take_section(struct parse *p, const cfg_t *cfg)
 {
     struct config_origin at = {p->name, first_line(cfg)};
     struct given_section *section;
-    if (strcmp(cfg->name, "budget") == 0)
-        return take_keys(p, &p->load->agent, SLICE_LIT("budget."), cfg);
-    int r = given_section(p->load, scope_of(cfg), slice_str(cfg->title ? cfg->title : ""), at, &section);
+    struct config_scope scope = scope_of(cfg);
+    if (!*scope.name) {
+        char prefix[CONFIG_INNER_MAX + 2];
+        int n = snprintf(prefix, sizeof prefix, "%s.", cfg->name);
+        return take_keys(p, &p->load->root, slice_of(prefix, (size_t)n), cfg);
+    }
+    int r = given_section(p->load, scope, slice_str(cfg->title ? cfg->title : ""), at, &section);
     if (r == 0)
         r = take_keys(p, section, SLICE_LIT(""), cfg);
     return r == -ENOMEM ? r
@@ -292,7 +316,7 @@ static int take_section(struct parse *p, const cfg_t *cfg)
 
 static int take_all(struct parse *p, const cfg_t *cfg)
 {
-    int r = take_keys(p, &p->load->agent, SLICE_LIT(""), cfg);
+    int r = take_keys(p, &p->load->root, SLICE_LIT(""), cfg);
     for (const cfg_opt_t *opt = cfg->opts; r == 0 && opt->name; opt++) {
         bool is_once = opt->type == CFGT_SEC && !(opt->flags & CFGF_TITLE);
         if (is_once && opt->nvalues > 1) {
@@ -306,6 +330,13 @@ static int take_all(struct parse *p, const cfg_t *cfg)
     return r;
 }
 
+static void tell_malformed(struct parse *p, int line)
+{
+    char message[120];
+    (void)snprintf(message, sizeof message, "malformed; write KEY = VALUE or %s", p->load->schema->example); /* fits */
+    tell(p, line, NULL, message);
+}
+
 static int read_checked(struct parse *p, struct slice text)
 {
     int r = make_root(p, text);
@@ -315,7 +346,7 @@ static int read_checked(struct parse *p, struct slice text)
     (void)cfg_set_error_function(cfg, on_error); /* gives the old one back */
     if (cfg_parse_buf(cfg, text.p) != CFG_SUCCESS) {
         if (!p->has_failed) /* it has no words for an empty name */
-            tell(p, cfg->line, NULL, "malformed; write KEY = VALUE or SENSOR { ... }");
+            tell_malformed(p, cfg->line);
     } else if (take_all(p, cfg) == -ENOMEM) {
         (void)config_problem(p->load, -ENOMEM, NULL, NULL, "out of memory"); /* remembered in load */
     }
@@ -323,14 +354,14 @@ static int read_checked(struct parse *p, struct slice text)
     return p->load->code;
 }
 
-int config_parse(struct config_load *l, struct slice text, const char *name, bool is_remote)
+int config_parse(struct config_load *l, struct slice text, const char *name, bool is_document)
 {
-    struct parse p = {.load = l, .name = config_copy(l, slice_str(name)), .is_remote = is_remote};
+    struct parse p = {.load = l, .name = config_copy(l, slice_str(name)), .is_document = is_document};
     struct strbuf checked = {0};
     struct diag why = {0};
     if (!p.name)
         return l->code;
-    if (is_remote)
+    if (is_document)
         l->document = p.name;
     struct config_origin at = {p.name, 0};
     int r = config_text_check(text, &checked, &why);

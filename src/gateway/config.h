@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* config.h - the gateway's configuration: a file in libconfuse's syntax (as the agent's), the environment
- * (GRIDLINE_GATEWAY_KEY), flags; later wins. Checked as a whole before anything uses it; immutable then.
+/* config.h - the gateway's configuration (config/config.h): /etc/gridline/gateway.conf, the drop-ins gateway.d beside it,
+ * the environment (GRIDLINE_GATEWAY_KEY), flags. One table (config_table.c) gives parser, ranges, defaults and help;
+ * docs/gateway.md has it as a list.
  *
  *     listen = {"tcp://127.0.0.1:14830", "tls://0.0.0.0:14830"}
  *     udp = "127.0.0.1:14830"
@@ -13,17 +14,19 @@
 #ifndef GRIDLINE_GATEWAY_CONFIG_H
 #define GRIDLINE_GATEWAY_CONFIG_H
 
-#include "base/arena.h"
-#include "base/err.h"
-#include "base/strbuf.h"
+#include "config/config.h"
 #include "gateway/observer.h"
 #include "net/lease.h"
+
+#define GATEWAY_CONFIG_FILE "/etc/gridline/gateway.conf"
+#define GATEWAY_PORT        "14830" /* of addresses that have none */
 
 struct gateway_config {
     const char *listen;    /* addresses by commas: tcp://, tls://, unix: */
     const char *udp;       /* HOST:PORT; "" = no datagrams. Default: the first TCP or TLS address's */
-    const char *socket;    /* the Unix socket for commands and local programs; "" = none. Default: run_dir/gateway.sock */
-    const char *state_dir; /* journal, token hashes */
+    const char *socket;    /* the Unix socket for commands and local programs; "" = none. Default: run_dir/gateway.sock,
+                            * but none where journal or state_dir was given without run_dir */
+    const char *state_dir; /* journal, token hashes; "" = nothing but the journal is kept (journal given alone) */
     const char *run_dir;
     const char *journal;   /* default state_dir/journal */
     uint64_t journal_max;
@@ -33,24 +36,25 @@ struct gateway_config {
     uint32_t lease_ms, renew_ms;
     const char *assign;    /* settings by newlines: "vector.every=2s\n..." */
     uint32_t connections_max;
-    const char *ledger_file, *ready_file;
+    const char *ledger_file, *ready_file; /* NULL = none */
     int64_t ledger_every_ns; /* how often `ledger` events are made */
     const struct observer_config *observers;
     size_t n_observers;
+    const struct config_entry *given; /* the keys outside of observers that were given, "lease.time" */
+    size_t n_given;
+
     struct arena arena; /* holds everything above */
 };
 
-struct gateway_flags {
-    const char *file;            /* NULL: GATEWAY_CONFIG_FILE if it is there */
-    const char *const *settings; /* key=value */
-    size_t n_settings;
-};
-
-#define GATEWAY_CONFIG_FILE "/etc/gridline/gateway.conf"
-
-/* -EINVAL: *why->message is "file:line: what; what next". */
-int gateway_config_load(const struct gateway_flags *flags, struct gateway_config **out, struct diag *why);
+/* On failure *why->message is "file:line: what; what next": -EINVAL, -ENOMEM, or that of a file that can't be
+ * read. *out is untouched on failure. */
+int gateway_config_load(const struct config_flags *flags, struct gateway_config **out, struct diag *why);
 void gateway_config_destroy(struct gateway_config *c); /* NULL is fine */
-void gateway_config_show(const struct gateway_config *c, struct strbuf *out);
+/* Every value in force; as text it is a file that means the same again. */
+void gateway_config_show(const struct gateway_config *c, enum config_form form, bool with_origins,
+                         struct strbuf *out);
+/* Help of a key ("lease.time"), of a section ("lease", "observer"), of all outside of observers ("gateway"), or of
+ * all (NULL). E_NODATA: no such key, *why has the nearest. */
+int gateway_config_explain(const char *key, enum config_form form, struct strbuf *out, struct diag *why);
 
 #endif

@@ -9,6 +9,8 @@
 #include "base/err.h"
 #include "event/batch.h"
 
+struct config_entry;
+
 /* `observer NAME { type = file  path = "..." ... }`; values as given, NULL = not given. */
 struct observer_config {
     const char *name, *type;
@@ -19,6 +21,8 @@ struct observer_config {
     uint64_t max_bytes;         /* rotate at that size; 0 = never */
     int64_t max_age_ns;         /* rotate at that age; 0 = never */
     uint32_t keep;              /* rotated files that stay; 0 = all */
+    const struct config_entry *given; /* every key that was given (config/config.h), for showing; else NULL */
+    size_t n_given;
 };
 
 struct observer_ops {

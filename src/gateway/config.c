@@ -1,0 +1,246 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Loading: what depends on who runs the gateway and on other keys, and what is refused although each key alone is
+ * fine. */
+#include "gateway/config_internal.h"
+
+#include "base/mem.h"
+
+#include <errno.h>
+
+static const struct config_origin *origin_of(const struct config_entry *entry)
+{
+    return entry ? &entry->from : NULL;
+}
+
+/* ---------------------------------------------------------------- defaults */
+
+static void derive_state(struct config_load *l, struct gateway_config *c)
+{
+    bool has_journal = given_find(&l->root, "journal") && *c->journal;
+    const struct config_entry *state_dir = given_find(&l->root, "state_dir");
+    if (!state_dir)
+        c->state_dir = has_journal ? "" : config_default_state_dir(l);
+    if (!c->state_dir && l->code == 0)
+        (void)config_problem(l, -EINVAL, NULL, "state_dir",
+                             "neither XDG_STATE_HOME nor HOME is set; give state_dir or journal");
+    else if (!has_journal && c->state_dir && !*c->state_dir)
+        (void)config_problem(l, -EINVAL, origin_of(state_dir), "state_dir",
+                             "without it there is no place for the journal; give one of both");
+    else if (!has_journal && c->state_dir)
+        c->journal = config_join(l, c->state_dir, "/journal");
+}
+
+static void derive_socket(struct config_load *l, struct gateway_config *c)
+{
+    const struct config_entry *run_dir = given_find(&l->root, "run_dir"), *socket = given_find(&l->root, "socket");
+    bool is_elsewhere = given_find(&l->root, "journal") || given_find(&l->root, "state_dir");
+    if (run_dir && !*c->run_dir)
+        (void)config_problem(l, -EINVAL, &run_dir->from, "run_dir", "it can't be empty");
+    if (!run_dir)
+        c->run_dir = config_default_run_dir(l);
+    if (!socket && (run_dir || !is_elsewhere) && c->run_dir)
+        c->socket = config_join(l, c->run_dir, "/gateway.sock");
+    else if (!socket)
+        c->socket = "";
+    config_check_socket(l, c->socket, socket);
+}
+
+/* "" if no address of `listen` has a port. */
+static void derive_udp(struct config_load *l, struct gateway_config *c)
+{
+    struct slice rest = slice_str(c->listen), word;
+    struct config_address address;
+    struct strbuf text = {0};
+    if (given_find(&l->root, "udp"))
+        return;
+    while (text.n == 0 && config_next_word(&rest, ',', &word))
+        if (config_address_parse(word, &address) && address.kind != ADDRESS_UNIX)
+            strbuf_printf(&text, memchr(address.host.p, ':', address.host.n) ? "[%.*s]:%.*s" : "%.*s:%.*s",
+                          SLICE_ARG(address.host), SLICE_ARG(address.port));
+    c->udp = strbuf_failed(&text) ? NULL : config_copy(l, strbuf_slice(&text));
+    if (strbuf_failed(&text))
+        (void)config_problem(l, -ENOMEM, NULL, NULL, "out of memory"); /* remembered in l */
+    strbuf_fini(&text);
+}
+
+/* ---------------------------------------------------------------- what does not go together */
+
+/* Returns whether there is a tls:// among them. */
+static bool check_listen(struct config_load *l, const struct gateway_config *c)
+{
+    const struct config_origin *at = origin_of(given_find(&l->root, "listen"));
+    struct slice rest = slice_str(c->listen), word;
+    struct config_address address;
+    bool has_tls = false;
+    while (config_next_word(&rest, ',', &word)) {
+        (void)config_address_parse(word, &address); /* store_listen has looked */
+        has_tls |= address.kind == ADDRESS_TLS;
+        if (address.kind == ADDRESS_TLS && !*c->identity)
+            (void)config_problem(
+                l, -EINVAL, at, "listen",
+                "%.*s needs a certificate; make one with `gridline init` and write identity = FOLDER", SLICE_ARG(word));
+        if (address.kind == ADDRESS_TCP && !c->is_insecure && !config_address_is_loopback(&address))
+            (void)config_problem(l, -EINVAL, at, "listen",
+                                 "%.*s is open to other hosts, without TLS; write tls:// and identity = FOLDER, or "
+                                 "insecure = true",
+                                 SLICE_ARG(word));
+    }
+    return has_tls;
+}
+
+static void check_udp(struct config_load *l, const struct gateway_config *c, bool has_tls)
+{
+    const struct config_origin *at = origin_of(given_find(&l->root, "udp"));
+    struct config_address address;
+    if (!*c->udp || c->is_insecure || !config_address_parse(slice_str(c->udp), &address) ||
+        config_address_is_loopback(&address))
+        return;
+    if (c->level == SEAL_NONE)
+        (void)config_problem(l, -EINVAL, origin_of(given_find(&l->root, "security")), "security",
+                             "none is only for this host; write authentic or private, or insecure = true");
+    else if (!has_tls)
+        (void)config_problem(l, -EINVAL, at, "udp",
+                             "%s is open to other hosts, whose keys come by TLS; add a tls:// address to listen, or "
+                             "write insecure = true",
+                             c->udp);
+}
+
+static void check_lease(struct config_load *l, const struct gateway_config *c)
+{
+    const struct config_entry *renew = given_find(&l->root, "lease.renew"), *time = given_find(&l->root, "lease.time");
+    if (c->renew_ms > c->lease_ms / 2)
+        (void)config_problem(l, -EINVAL, origin_of(renew ? renew : time), "lease.renew",
+                             "it is more than half of lease.time: one lost renewal would end a lease; give less, or "
+                             "a longer lease.time");
+}
+
+static void make_gateway(struct config_load *l, struct gateway_config *c)
+{
+    size_t problems = l->problems;
+    config_store_section(l, &l->root, c);
+    (void)given_entries(l, &l->root, &c->given, &c->n_given); /* remembered in l */
+    if (l->problems > problems)
+        return;
+    derive_state(l, c);
+    derive_socket(l, c);
+    derive_udp(l, c);
+    if (l->code < 0)
+        return;
+    check_udp(l, c, check_listen(l, c));
+    check_lease(l, c);
+    c->ledger_file = *c->ledger_file ? c->ledger_file : NULL;
+    c->ready_file = *c->ready_file ? c->ready_file : NULL;
+}
+
+/* ---------------------------------------------------------------- observers */
+
+/* What a text can't do is refused, but not its default: `config show` has that. */
+static void check_text(struct config_load *l, const struct given_section *section, const char *name)
+{
+    static const char *const of_files[] = {"path", "compress", "max_size", "max_age", "keep"};
+    struct config_key key;
+    for (size_t i = 0; i < sizeof of_files / sizeof *of_files; i++) {
+        const struct config_entry *entry = given_find(section, of_files[i]);
+        bool is_default = entry && config_key_find(l->schema, section->scope, slice_str(of_files[i]), &key) &&
+                          key.default_text && strcmp(key.default_text, entry->setting.texts[0]) == 0;
+        if (entry && !is_default)
+            (void)config_problem(l, -EINVAL, &entry->from, name, "%s is for type = file; leave it out", of_files[i]);
+    }
+}
+
+static void check_observer(struct config_load *l, const struct given_section *section, const struct observer_config *o)
+{
+    struct strbuf name = {0};
+    config_full_name(section->scope, section->title, NULL, &name);
+    if (strcmp(o->type, "text") == 0)
+        check_text(l, section, strbuf_slice(&name).p);
+    else if (!o->path)
+        (void)config_problem(l, -EINVAL, &section->from, strbuf_slice(&name).p,
+                             "type = file needs a path; write path = \"/var/log/gridline/events.ulm\"");
+    strbuf_fini(&name);
+}
+
+/* Two that write to one file would mix their bytes, and rotate each other's. */
+static void check_path(struct config_load *l, const struct given_section *section, const struct observer_config *first,
+                       const struct observer_config *o)
+{
+    for (; first < o; first++) {
+        if (!o->path || !first->path || strcmp(o->path, first->path) != 0)
+            continue;
+        struct strbuf name = {0};
+        config_full_name(section->scope, section->title, "path", &name);
+        (void)config_problem(l, -EINVAL, origin_of(given_find(section, "path")), strbuf_slice(&name).p,
+                             "observer %s has the same; give each a file of its own", first->name);
+        strbuf_fini(&name);
+        return;
+    }
+}
+
+static void make_observers(struct config_load *l, struct gateway_config *c)
+{
+    struct observer_config *all = config_alloc(l, (l->n_sections + 1) * sizeof *all);
+    c->observers = all;
+    for (const struct given_section *s = l->sections; all && s; s = s->next) {
+        struct observer_config *o = &all[c->n_observers++];
+        size_t problems = l->problems;
+        o->name = s->title;
+        config_store_section(l, s, o);
+        (void)given_entries(l, s, &o->given, &o->n_given); /* remembered in l */
+        if (l->problems > problems)
+            continue;
+        check_observer(l, s, o);
+        check_path(l, s, all, o);
+    }
+}
+
+/* ---------------------------------------------------------------- loading */
+
+int gateway_config_load(const struct config_flags *flags, struct gateway_config **out, struct diag *why)
+{
+    struct config_load l;
+    struct gateway_config *c = mem_try_alloc(sizeof *c);
+    config_load_init(&l, &gateway_schema, flags, c ? &c->arena : NULL, why);
+    if (!c)
+        return config_problem(&l, -ENOMEM, NULL, NULL, "out of memory");
+    config_load_files(&l, GATEWAY_CONFIG_FILE);
+    given_from_environment(&l);
+    given_from_flags(&l);
+    if (l.code == 0) {
+        make_gateway(&l, c);
+        make_observers(&l, c);
+    }
+    if (l.code < 0) {
+        gateway_config_destroy(c);
+        return l.code;
+    }
+    *out = c;
+    return 0;
+}
+
+void gateway_config_destroy(struct gateway_config *c)
+{
+    if (!c)
+        return;
+    arena_fini(&c->arena);
+    mem_free(c);
+}
+
+void gateway_config_show(const struct gateway_config *c, enum config_form form, bool with_origins,
+                         struct strbuf *out)
+{
+    const struct config_computed computed[] = {{"udp", c->udp},         {"socket", c->socket},
+                                               {"run_dir", c->run_dir}, {"state_dir", c->state_dir},
+                                               {"journal", c->journal}, {NULL, NULL}};
+    struct config_show s = {.schema = &gateway_schema, .form = form, .with_origins = with_origins, .out = out};
+    config_show_begin(&s);
+    config_show_root(&s, c->given, c->n_given, computed);
+    for (size_t i = 0; i < c->n_observers; i++)
+        config_show_section(&s, scope_observer, c->observers[i].name, c->observers[i].given, c->observers[i].n_given,
+                            NULL);
+    config_show_end(&s);
+}
+
+int gateway_config_explain(const char *key, enum config_form form, struct strbuf *out, struct diag *why)
+{
+    return config_explain_schema(&gateway_schema, key, form, out, why);
+}

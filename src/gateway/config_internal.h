@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* config_internal.h - what the files of the gateway's configuration share. */
+#ifndef GRIDLINE_GATEWAY_CONFIG_INTERNAL_H
+#define GRIDLINE_GATEWAY_CONFIG_INTERNAL_H
+
+#include "config/load.h"
+#include "gateway/config.h"
+
+/* Scopes: the root and `observer NAME`. */
+extern const struct config_schema gateway_schema;
+extern const struct config_scope scope_observer;
+
+enum address_kind { ADDRESS_TCP, ADDRESS_TLS, ADDRESS_UNIX };
+
+/* [tcp://]HOST[:PORT], tls://HOST[:PORT] or unix:PATH; a HOST with colons is in brackets. */
+struct config_address {
+    enum address_kind kind;
+    struct slice host; /* without brackets; of ADDRESS_UNIX the path */
+    struct slice port;
+};
+
+bool config_address_parse(struct slice text, struct config_address *out);
+/* 127.0.0.0/8, ::1 and localhost: nothing is looked up, so that a check says the same everywhere. */
+bool config_address_is_loopback(const struct config_address *a);
+
+#endif

@@ -1,0 +1,367 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The table: all that parser, check, show, explain and docs know of a key is here. And the kinds of values that only
+ * the gateway has. */
+#include "gateway/config_internal.h"
+
+#include "base/clock.h"
+#include "base/num.h"
+#include "base/text.h"
+#include "event/predicate.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <stdio.h>
+
+/* ---------------------------------------------------------------- addresses */
+
+static bool split_host(struct slice text, struct config_address *out)
+{
+    const char *colon = memrchr(text.p, ':', text.n);
+    if (text.n && text.p[0] == '[') {
+        const char *close = memchr(text.p, ']', text.n);
+        if (!close || (close + 1 != text.p + text.n && close[1] != ':'))
+            return false;
+        out->host = slice_of(text.p + 1, (size_t)(close - text.p) - 1);
+        colon = close + 1 == text.p + text.n ? NULL : close + 1;
+    } else {
+        out->host = slice_of(text.p, colon ? (size_t)(colon - text.p) : text.n);
+        if (memchr(out->host.p, ':', out->host.n))
+            return false;
+    }
+    out->port = colon ? slice_from(text, (size_t)(colon - text.p) + 1) : SLICE_LIT(GATEWAY_PORT);
+    return out->host.n > 0;
+}
+
+bool config_address_parse(struct slice text, struct config_address *out)
+{
+    static const struct {
+        struct slice scheme;
+        enum address_kind kind;
+    } schemes[] = {
+        {{"tcp://", 6}, ADDRESS_TCP}, {{"tls://", 6}, ADDRESS_TLS}, {{"unix:", 5}, ADDRESS_UNIX}};
+    uint64_t port;
+    *out = (struct config_address){.kind = ADDRESS_TCP};
+    if (text.n == 0 || text_has_control(text) || memchr(text.p, ',', text.n) || memchr(text.p, ' ', text.n))
+        return false;
+    for (size_t i = 0; i < sizeof schemes / sizeof *schemes; i++) {
+        if (!slice_starts(text, schemes[i].scheme))
+            continue;
+        out->kind = schemes[i].kind;
+        text = slice_from(text, schemes[i].scheme.n);
+        break;
+    }
+    if (out->kind == ADDRESS_UNIX) {
+        out->host = text;
+        return text.n > 0;
+    }
+    return text.n > 0 && !memchr(text.p, '/', text.n) && split_host(text, out) &&
+           num_parse_uint(out->port, &port) == 0 && port <= UINT16_MAX;
+}
+
+bool config_address_is_loopback(const struct config_address *a)
+{
+    char host[INET6_ADDRSTRLEN];
+    struct in_addr v4;
+    struct in6_addr v6;
+    if (a->kind == ADDRESS_UNIX || slice_eq_nocase(a->host, SLICE_LIT("localhost")))
+        return true;
+    if (a->host.n >= sizeof host)
+        return false;
+    (void)snprintf(host, sizeof host, "%.*s", SLICE_ARG(a->host)); /* fits */
+    if (inet_pton(AF_INET, host, &v4) == 1)
+        return ntohl(v4.s_addr) >> 24 == 127;
+    return inet_pton(AF_INET6, host, &v6) == 1 && IN6_IS_ADDR_LOOPBACK(&v6);
+}
+
+#define member(v, base, type) (*(type *)(void *)((char *)(base) + (v)->key->offset))
+
+static int store_listen(const struct config_value *v, const char *const *texts, size_t n, void *base)
+{
+    struct config_address address;
+    for (size_t i = 0; i < n; i++)
+        if (!config_address_parse(slice_str(texts[i]), &address))
+            return config_refuse(
+                v, "\"%.80s\" is not an address; write tcp://HOST:PORT, tls://HOST:PORT or unix:PATH", texts[i]);
+    if (n == 0)
+        return config_refuse(v, "there is none to listen on; leave it out, or write tcp://127.0.0.1:" GATEWAY_PORT);
+    return config_store_joined(v, texts, n, ',', &member(v, base, const char *));
+}
+
+static int store_udp(const struct config_value *v, const char *const *texts, size_t n, void *base)
+{
+    struct config_address address;
+    (void)n; /* one, as it is no list */
+    bool is_good = !strstr(texts[0], "//") && config_address_parse(slice_str(texts[0]), &address) &&
+                   address.kind != ADDRESS_UNIX;
+    if (*texts[0] && !is_good)
+        return config_refuse(v, "\"%.80s\" is not an address for datagrams; write HOST:PORT, or \"\" for none",
+                             texts[0]);
+    member(v, base, const char *) = texts[0];
+    return 0;
+}
+
+/* ---------------------------------------------------------------- other kinds */
+
+/* The place of the word is the number of the wire. */
+_Static_assert(SEAL_NONE == 0 && SEAL_AUTHENTIC == 1 && SEAL_PRIVATE == 2, "the words of `security` are in this order");
+
+static int store_level(const struct config_value *v, const char *const *texts, size_t n, void *base)
+{
+    unsigned place;
+    (void)n; /* one, as it is no list */
+    int r = config_word_place(v, texts[0], &place);
+    if (r == 0)
+        member(v, base, uint8_t) = (uint8_t)place;
+    return r;
+}
+
+static int store_assign(const struct config_value *v, const char *const *texts, size_t n, void *base)
+{
+    for (size_t i = 0; i < n; i++) {
+        struct slice text = slice_str(texts[i]);
+        size_t name = strcspn(texts[i], "=");
+        if (name == text.n || !text_is_name(slice_of(text.p, name)) || text_has_control(text))
+            return config_refuse(v, "\"%.80s\" is not a setting; write \"KEY=VALUE\", e.g. \"vector.every=2s\"",
+                                 texts[i]);
+    }
+    return config_store_joined(v, texts, n, '\n', &member(v, base, const char *));
+}
+
+static int store_patterns(const struct config_value *v, const char *const *texts, size_t n, void *base)
+{
+    for (size_t i = 0; i < n; i++)
+        if (!*texts[i] || strpbrk(texts[i], ", ") || text_has_control(slice_str(texts[i])))
+            return config_refuse(v, "\"%.80s\" is not a pattern; write {\"job.*\", disk}", texts[i]);
+    return config_store_joined(v, texts, n, ',', &member(v, base, const char *));
+}
+
+static int store_predicate(const struct config_value *v, const char *const *texts, size_t n, void *base)
+{
+    struct predicate *p;
+    struct diag why = {0};
+    (void)n; /* one, as it is no list */
+    int r = *texts[0] ? predicate_compile(slice_str(texts[0]), clock_utc_ns(), &p, &why) : 0;
+    if (r == -ENOMEM)
+        return config_problem(v->load, r, NULL, NULL, "out of memory");
+    if (r < 0)
+        return config_refuse(v, "at byte %u: %s; docs/predicate.md has the language", why.col, why.message);
+    if (*texts[0])
+        predicate_destroy(p);
+    member(v, base, const char *) = texts[0];
+    return 0;
+}
+
+/* "-" or a path from the root. */
+static int store_file(const struct config_value *v, const char *const *texts, size_t n, void *base)
+{
+    struct slice text = slice_str(texts[0]);
+    (void)n; /* one, as it is no list */
+    if (text.n == 0 || text_has_control(text) || (text.p[0] != '/' && !slice_eq(text, SLICE_LIT("-"))))
+        return config_refuse(v, "\"%.80s\" is not a path from the root; begin with /, or write - for standard output",
+                             texts[0]);
+    member(v, base, const char *) = texts[0];
+    return 0;
+}
+
+static const struct config_own own_listen = {"list of addresses", true, store_listen};
+static const struct config_own own_udp = {"address", false, store_udp};
+static const struct config_own own_level = {"word", false, store_level};
+static const struct config_own own_assign = {"list of settings", true, store_assign};
+static const struct config_own own_patterns = {"list of patterns", true, store_patterns};
+static const struct config_own own_predicate = {"predicate", false, store_predicate};
+static const struct config_own own_file = {"path", false, store_file};
+
+/* ---------------------------------------------------------------- keys */
+
+#define GATEWAY(member)  offsetof(struct gateway_config, member)
+#define OBSERVER(member) offsetof(struct observer_config, member)
+
+static const struct config_key gateway_keys[] = {
+    {.name = "listen",
+     .type = CONFIG_OWN,
+     .own = &own_listen,
+     .offset = GATEWAY(listen),
+     .default_text = "tcp://127.0.0.1:" GATEWAY_PORT,
+     .help = "where connections are taken: `tcp://HOST:PORT`, `tls://HOST:PORT`, `unix:PATH`; port 0: any that is "
+             "free. Other hosts can only come by `tls://`, unless `insecure`"},
+    {.name = "udp",
+     .type = CONFIG_OWN,
+     .own = &own_udp,
+     .offset = GATEWAY(udp),
+     .help = "where samples are taken as datagrams: `HOST:PORT`; empty: nowhere, they come by the connections. "
+             "Default: host and port of the first of `listen` that has them"},
+    {.name = "socket",
+     .type = CONFIG_PATH,
+     .offset = GATEWAY(socket),
+     .help = "the Unix socket for commands and programs on this host; empty: none. Default: `gateway.sock` in "
+             "run_dir; none where journal or state_dir is given and run_dir is not"},
+    {.name = "state_dir",
+     .type = CONFIG_PATH,
+     .offset = GATEWAY(state_dir),
+     .help = "keeps the journal and the hashes of join tokens. Default: `/var/lib/gridline/gateway` for root, else "
+             "`gridline/gateway` in $XDG_STATE_HOME or ~/.local/state; none where only journal is given"},
+    {.name = "run_dir",
+     .type = CONFIG_PATH,
+     .offset = GATEWAY(run_dir),
+     .help = "has the socket. Default: `/run/gridline` for root, else `gridline` in $XDG_RUNTIME_DIR, else "
+             "/tmp/gridline-UID"},
+    {.name = "journal",
+     .type = CONFIG_PATH,
+     .offset = GATEWAY(journal),
+     .help = "the folder of the journal. Default: `journal` in state_dir"},
+    {.name = "journal_max",
+     .type = CONFIG_SIZE,
+     .offset = GATEWAY(journal_max),
+     .default_text = "1GiB",
+     .min = "1MiB",
+     .max = "1TiB",
+     .help = "how large the journal may grow; then senders are told to wait"},
+    {.name = "connections_max",
+     .type = CONFIG_COUNT,
+     .offset = GATEWAY(connections_max),
+     .default_text = "16384",
+     .min = "1",
+     .max = "1000000",
+     .help = "connections at a time; further ones are turned away, and counted"},
+    {.name = "identity",
+     .type = CONFIG_PATH,
+     .offset = GATEWAY(identity),
+     .default_text = "",
+     .help = "folder with this gateway's key and certificate, as `gridline init` and `gridline join` make it; empty: "
+             "no TLS"},
+    {.name = "security",
+     .type = CONFIG_OWN,
+     .own = &own_level,
+     .offset = GATEWAY(level),
+     .default_text = "private",
+     .words = "none|authentic|private",
+     .help = "how datagrams of other hosts are protected: `authentic`: signed, readable; `private`: encrypted, too; "
+             "`none` needs `insecure`"},
+    {.name = "insecure",
+     .type = CONFIG_FLAG,
+     .offset = GATEWAY(is_insecure),
+     .default_text = "false",
+     .help = "other hosts may come without TLS: nobody knows who they are, and everybody on the way reads along"},
+    {.name = "assign",
+     .type = CONFIG_OWN,
+     .own = &own_assign,
+     .offset = GATEWAY(assign),
+     .default_text = "",
+     .help = "settings that every worker is given with its lease: `\"vector.every=2s\"`"},
+    {.name = "ready_file",
+     .type = CONFIG_PATH,
+     .offset = GATEWAY(ready_file),
+     .default_text = "",
+     .help = "file that gets the addresses, a line each, once it listens"},
+    {.name = "lease.time",
+     .type = CONFIG_MS,
+     .offset = GATEWAY(lease_ms),
+     .default_text = "30s",
+     .min = "1s",
+     .max = "1d",
+     .help = "how long a worker's lease lasts when it is not renewed"},
+    {.name = "lease.renew",
+     .type = CONFIG_MS,
+     .offset = GATEWAY(renew_ms),
+     .default_text = "10s",
+     .min = "100ms",
+     .max = "12h",
+     .help = "how often workers renew it; at most half of lease.time, so that one renewal may get lost"},
+    {.name = "ledger.file",
+     .type = CONFIG_PATH,
+     .offset = GATEWAY(ledger_file),
+     .default_text = "",
+     .help = "file that gets the ledger as JSON, at the end and on SIGUSR1"},
+    {.name = "ledger.every",
+     .type = CONFIG_DURATION,
+     .offset = GATEWAY(ledger_every_ns),
+     .default_text = "60s",
+     .min = "1s",
+     .max = "366d",
+     .help = "how often the ledger is said in events"},
+    {0},
+};
+
+static const struct config_key observer_keys[] = {
+    {.name = "type",
+     .type = CONFIG_WORD,
+     .offset = OBSERVER(type),
+     .is_needed = true,
+     .words = "text|file",
+     .help = "what it does: `text`: lines on standard output; `file`: a file that rotates"},
+    {.name = "events",
+     .type = CONFIG_OWN,
+     .own = &own_patterns,
+     .offset = OBSERVER(events),
+     .default_text = "",
+     .help = "which events, by patterns of their names: `{\"job.*\", disk}`; none: all"},
+    {.name = "where",
+     .type = CONFIG_OWN,
+     .own = &own_predicate,
+     .offset = OBSERVER(where),
+     .default_text = "",
+     .help = "which of them, by a predicate: `\"level <= 'warning'\"`; empty: all"},
+    {.name = "path",
+     .type = CONFIG_OWN,
+     .own = &own_file,
+     .offset = OBSERVER(path),
+     .help = "of type file: which. A file that was rotated has the time behind its name, `PATH.20261115T212028Z`"},
+    {.name = "encoding",
+     .type = CONFIG_WORD,
+     .offset = OBSERVER(encoding),
+     .words = "ulm|bp|ndjson|xml|binary",
+     .help = "how it is written. Default: ulm; of type text, on a terminal, short lines for people"},
+    {.name = "compress",
+     .type = CONFIG_WORD,
+     .offset = OBSERVER(compression),
+     .default_text = "none",
+     .words = "none|zstd|gzip",
+     .help = "of type file: how it is compressed, while it is written"},
+    {.name = "max_size",
+     .type = CONFIG_SIZE,
+     .offset = OBSERVER(max_bytes),
+     .default_text = "64MiB",
+     .min = "0",
+     .max = "1TiB",
+     .help = "of type file: rotated when it has this size; 0: never by size"},
+    {.name = "max_age",
+     .type = CONFIG_DURATION,
+     .offset = OBSERVER(max_age_ns),
+     .default_text = "0s",
+     .min = "0s",
+     .max = "366d",
+     .help = "of type file: rotated when it is this old; 0: never by age"},
+    {.name = "keep",
+     .type = CONFIG_COUNT,
+     .offset = OBSERVER(keep),
+     .default_text = "7",
+     .min = "0",
+     .max = "100000",
+     .help = "of type file: how many rotated files stay; 0: all"},
+    {0},
+};
+
+const struct config_scope scope_observer = {
+    .name = "observer", .summary = "what is done with the events that are in the journal", .is_titled = true};
+
+static bool scope_at(size_t i, struct config_scope *out)
+{
+    static const struct config_scope root = {.name = ""};
+    if (i < 2)
+        *out = i == 0 ? root : scope_observer;
+    return i < 2;
+}
+
+static bool key_at(struct config_scope scope, size_t i, struct config_key *out)
+{
+    return config_table_at(*scope.name ? observer_keys : gateway_keys, i, out);
+}
+
+const struct config_schema gateway_schema = {.program = "gateway",
+                                             .environment = "GRIDLINE_GATEWAY_",
+                                             .explain = "gridline config explain --gateway",
+                                             .section = "section",
+                                             .example = "observer NAME { ... }",
+                                             .inner = (const char *const[]){"lease", "ledger", NULL},
+                                             .scope_at = scope_at,
+                                             .key_at = key_at};

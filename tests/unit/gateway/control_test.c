@@ -31,6 +31,7 @@ struct bench {
     char activated[256];
     struct control_done done;
     unsigned n_done;
+    struct access_identity done_who;
     char done_workers[64];
 };
 
@@ -152,6 +153,8 @@ static void on_done(void *arg, const struct control_done *d)
 {
     struct bench *b = arg;
     b->done = *d;
+    b->done_who = *d->who; /* of the question, which ends now */
+    b->done.who = &b->done_who;
     b->n_done++;
     (void)snprintf(b->done_workers, sizeof b->done_workers, "%.*s", SLICE_ARG(d->workers));
 }

@@ -19,7 +19,7 @@
 #include <stdint.h>
 
 /* The exit codes of every command (DESIGN.md, "Programs"). */
-enum exit_code { EXIT_OK = 0, EXIT_FAILED = 1, EXIT_USAGE = 2, EXIT_NOT_FOUND = 3, EXIT_PARTLY = 4 };
+enum exit_code { EXIT_OK = 0, EXIT_FAILED = 1, EXIT_USAGE = 2, EXIT_NOT_FOUND = 3, EXIT_PARTLY = 4, EXIT_NOT_ALLOWED = 5 };
 
 /* What an option's value is, and the C type at its offset. */
 enum option_type {

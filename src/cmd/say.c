@@ -89,3 +89,31 @@ void say_progress_end(void)
     clear_line();
     sink.what = NULL;
 }
+
+void say_status(const char *format, ...)
+{
+    va_list ap;
+    if (!isatty(STDERR_FILENO))
+        return;
+    clear_line();
+    va_start(ap, format);
+    (void)vfprintf(stderr, format, ap);
+    va_end(ap);
+    (void)fflush(stderr);
+    sink.is_drawn = true;
+}
+
+bool say_confirm(const char *format, ...)
+{
+    char line[16];
+    va_list ap;
+    if (!isatty(STDIN_FILENO) || !isatty(STDERR_FILENO))
+        return false;
+    clear_line();
+    va_start(ap, format);
+    (void)vfprintf(stderr, format, ap);
+    va_end(ap);
+    (void)fputs(" [y/N] ", stderr);
+    (void)fflush(stderr);
+    return fgets(line, sizeof line, stdin) && (line[0] == 'y' || line[0] == 'Y');
+}

@@ -21,4 +21,9 @@ void say_progress_start(const char *what, uint64_t total);
 void say_progress(uint64_t done);
 void say_progress_end(void);
 
+/* A line that the next one takes the place of; only on a terminal. say_progress_end takes it away. */
+void say_status(const char *format, ...) __attribute__((format(printf, 1, 2)));
+/* Asks the person at the terminal; false: no, or nobody is there. */
+bool say_confirm(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
 #endif

@@ -4,9 +4,9 @@
 
 #include "base/map.h"
 #include "base/mem.h"
-#include "base/num.h"
 #include "base/strbuf.h"
 #include "cmd/file.h"
+#include "cmd/table.h"
 
 #include <unistd.h>
 
@@ -45,22 +45,6 @@ void sense_table_destroy(struct sense_table *t)
     mem_free(t);
 }
 
-static void add_value(struct strbuf *text, struct value v)
-{
-    char number[NUM_TEXT_MAX];
-    if (v.type == VALUE_UINT)
-        strbuf_add(text, number, num_print_uint(number, v.u));
-    else if (v.type == VALUE_INT)
-        strbuf_add(text, number, num_print_int(number, v.i));
-    else if (v.type == VALUE_FLOAT)
-        strbuf_add(text, number, num_print_float(number, v.f));
-    else if (v.type == VALUE_BOOL)
-        strbuf_add_str(text, v.u ? "yes" : "no");
-    else
-        for (size_t i = 0; i < v.n; i++) /* nothing that could steer a terminal */
-            strbuf_add_char(text, (unsigned char)v.p[i] >= 0x20 && v.p[i] != 0x7f ? v.p[i] : '?');
-}
-
 static void make_key(struct strbuf *key, const struct event *e)
 {
     strbuf_reset(key);
@@ -70,7 +54,7 @@ static void make_key(struct strbuf *key, const struct event *e)
         if (f->role != ROLE_KEY || e->values[i].type == VALUE_NONE)
             continue;
         strbuf_printf(key, "  %.*s=", SLICE_ARG(f->name));
-        add_value(key, e->values[i]);
+        table_add_value(key, e->values[i]);
     }
 }
 
@@ -110,7 +94,7 @@ static void add_line(struct sense_table *t, const struct event *e, size_t i, con
     struct value v = e->values[i];
     size_t start = t->text.n;
     strbuf_printf(&t->text, "  %-26.*s ", SLICE_ARG(f->name));
-    add_value(&t->text, v);
+    table_add_value(&t->text, v);
     while (t->text.n - start < 50)
         strbuf_add_char(&t->text, ' ');
     strbuf_printf(&t->text, " %.*s", SLICE_ARG(f->unit));

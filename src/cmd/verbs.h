@@ -5,13 +5,19 @@
 
 #include "cmd/options.h"
 
-extern const struct verb verb_config;
+extern const struct verb verb_activate;
 extern const struct verb verb_agent;
+extern const struct verb verb_config;
 extern const struct verb verb_convert;
+extern const struct verb verb_doctor;
 extern const struct verb verb_gateway;
+extern const struct verb verb_hosts;
+extern const struct verb verb_ledger;
 extern const struct verb verb_log;
 extern const struct verb verb_merge;
 extern const struct verb verb_sense;
+extern const struct verb verb_sensor;
 extern const struct verb verb_tail;
+extern const struct verb verb_worker;
 
 #endif

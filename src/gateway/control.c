@@ -651,6 +651,9 @@ static void ask_workers(struct control *c, struct control_asker *asker, const st
     r->next = c->requests;
     c->requests = r;
     c->n_requests++;
+    args_writer_reset(&c->row);
+    args_add_uint(&c->row, "asked", r->n);
+    answer(asker, q->request, CONTROL_MORE, args_of(&c->row), (struct slice){"", 0});
     pump(r);
 }
 

@@ -5,9 +5,8 @@
 #include "net/frame.h"
 
 #include <errno.h>
-#include <stdio.h>
 
-int address_split(struct slice address, char host[NI_MAXHOST], char port[NI_MAXSERV])
+int address_split(struct slice address, char host[ADDRESS_HOST_MAX], char port[ADDRESS_PORT_MAX])
 {
     struct slice h = address, p = {"", 0};
     const char *bracket = address.n && address.p[0] == '[' ? memchr(address.p, ']', address.n) : NULL;
@@ -22,10 +21,24 @@ int address_split(struct slice address, char host[NI_MAXHOST], char port[NI_MAXS
     if (colon)
         p = slice_from(rest, (size_t)(colon - rest.p) + 1);
     uint64_t number = FRAME_PORT;
-    if (h.n == 0 || h.n >= NI_MAXHOST || (colon && num_parse_uint(p, &number) < 0) || number == 0 ||
+    if (h.n == 0 || h.n >= ADDRESS_HOST_MAX || (colon && num_parse_uint(p, &number) < 0) || number == 0 ||
         number > UINT16_MAX)
         return -EINVAL;
-    (void)snprintf(host, NI_MAXHOST, "%.*s", SLICE_ARG(h)); /* fits, as checked */
-    (void)snprintf(port, NI_MAXSERV, "%u", (unsigned)number);
+    (void)snprintf(host, ADDRESS_HOST_MAX, "%.*s", SLICE_ARG(h)); /* fits, as checked */
+    (void)snprintf(port, ADDRESS_PORT_MAX, "%u", (unsigned)number);
     return 0;
+}
+
+bool address_next(struct slice *list, struct slice *out)
+{
+    if (!list->p)
+        return false;
+    const char *comma = list->n == 0 ? NULL : memchr(list->p, ',', list->n);
+    *out = comma ? slice_of(list->p, (size_t)(comma - list->p)) : *list;
+    *list = comma ? slice_from(*list, out->n + 1) : (struct slice){0};
+    while (out->n && out->p[0] == ' ')
+        *out = slice_from(*out, 1);
+    while (out->n && out->p[out->n - 1] == ' ')
+        out->n--;
+    return true;
 }

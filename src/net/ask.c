@@ -9,6 +9,7 @@
 #include "net/secure.h"
 
 #include <errno.h>
+#include <netdb.h>
 #include <poll.h>
 #include <stdlib.h>
 #include <sys/random.h>
@@ -223,7 +224,7 @@ static int dial_unix(struct ask *a, struct slice path, int64_t until_ns, struct 
 
 static int dial_tcp(struct ask *a, struct slice address, int64_t until_ns, struct diag *why)
 {
-    char host[NI_MAXHOST], port[NI_MAXSERV];
+    char host[ADDRESS_HOST_MAX], port[ADDRESS_PORT_MAX];
     struct addrinfo *found;
     const struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICSERV};
     if (address_split(address, host, port) < 0)

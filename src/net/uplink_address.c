@@ -5,9 +5,10 @@
 #include "net/uplink_internal.h"
 
 #include "base/mem.h"
-#include "net/address.h"
+#include "base/num.h"
 
 #include <errno.h>
+#include <netdb.h>
 #include <sys/un.h>
 
 /* Where the next socket address goes: peers has room for all that the list can give. */
@@ -32,10 +33,34 @@ static int add_unix(struct uplink *u, struct slice path, size_t listed, const ch
     return 0;
 }
 
+/* HOST, HOST:PORT, [V6] or [V6]:PORT, as C strings. */
+static int split_host(struct slice url, char host[NI_MAXHOST], char port[NI_MAXSERV])
+{
+    struct slice h = url, p = {"", 0};
+    const char *bracket = url.n && url.p[0] == '[' ? memchr(url.p, ']', url.n) : NULL;
+    struct slice rest = bracket ? slice_from(url, (size_t)(bracket - url.p) + 1) : url;
+    const char *colon = rest.n ? memchr(rest.p, ':', rest.n) : NULL;
+    if (bracket && rest.n && colon != rest.p)
+        return -EINVAL;
+    if (bracket)
+        h = slice_of(url.p + 1, (size_t)(bracket - url.p) - 1);
+    else if (colon)
+        h.n = (size_t)(colon - url.p);
+    if (colon)
+        p = slice_from(rest, (size_t)(colon - rest.p) + 1);
+    uint64_t number = FRAME_PORT;
+    if (h.n == 0 || h.n >= NI_MAXHOST || (colon && num_parse_uint(p, &number) < 0) || number == 0 ||
+        number > UINT16_MAX)
+        return -EINVAL;
+    (void)snprintf(host, NI_MAXHOST, "%.*s", SLICE_ARG(h)); /* fits, as checked */
+    (void)snprintf(port, NI_MAXSERV, "%u", (unsigned)number);
+    return 0;
+}
+
 static int add_tcp(struct uplink *u, struct slice url, size_t listed, const char *text)
 {
     char host[NI_MAXHOST], port[NI_MAXSERV];
-    int r = address_split(url, host, port);
+    int r = split_host(url, host, port);
     if (r < 0)
         return r;
     const struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICSERV};

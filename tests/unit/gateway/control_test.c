@@ -40,6 +40,7 @@ struct asker {
     struct control *forgets; /* leaves when it gets a row */
     struct strbuf rows;      /* a line each: name=value ... | text */
     size_t n_rows;
+    uint64_t asked;
     int status; /* of the last answer; -1: not yet */
     uint64_t request;
     char text[512];
@@ -72,6 +73,12 @@ static void on_answer(struct control_asker *to, const struct frame_answer *a)
         (void)snprintf(k->text, sizeof k->text, "%.*s", SLICE_ARG(a->text));
         while (args_next(&args, &one))
             args_add(&k->last, one.name, one.value);
+        return;
+    }
+    if (args_value(args, "asked").type == VALUE_UINT) {
+        assert_int_equal(k->n_rows, 0); /* the first one, and alone */
+        assert_int_equal(args.n, 1);
+        k->asked = args_uint(args, "asked", 0);
         return;
     }
     k->n_rows++;
@@ -426,6 +433,7 @@ static void part_of_them_did_not(void **state)
     wait_for_end(&b, &k);
     assert_int_equal(k.status, CONTROL_PARTLY);
     assert_string_equal(k.text, "1 of 6");
+    assert_int_equal(k.asked, 6);
     assert_int_equal(k.n_rows, 6);
     assert_true(says(&k, "host=a worker=1 answer=done"));
     assert_true(says(&k, "host=b worker=2 answer=not_connected"));

@@ -65,7 +65,7 @@ struct fault {
 };
 
 struct options {
-    const char *gateway, *identity, *name, *report, *lose, *twice, *behind;
+    const char *gateway, *identity, *name, *report, *lose, *twice, *behind, *sink;
     uint64_t workers, relay, first, dials, sources;
     int64_t time_ns, renew_ns, away_ns, settle_ns;
     uint64_t datagrams, count, gso, size;
@@ -135,6 +135,7 @@ struct emulator {
     struct tally tally;
     enum phase phase;
     struct link_target target;
+    uint8_t sink_level;
     int epoll;
     int64_t now_ns; /* CLOCK_MONOTONIC, of this round */
     struct timers timers;
@@ -144,6 +145,7 @@ struct emulator {
     struct worker **ready; /* those in WORKER_READY, in no order */
     uint32_t n_ready;
     uint32_t n_over; /* workers in WORKER_OVER */
+    bool were_gone;  /* during the load: fewer than half were ready */
     struct conn *queue, **queue_end;
     struct conn *dirty;
     uint32_t n_dialling;
@@ -197,6 +199,8 @@ void worker_begin_epoch(struct worker *w);
 void worker_end_epoch(struct emulator *e, struct worker *w, const char *ended);
 struct frame_origin worker_origin(const struct emulator *e, const struct worker *w, uint8_t class);
 void worker_register(struct emulator *e, struct worker *w);
+/* --sink: ready without a lease. */
+void worker_sink(struct emulator *e, struct worker *w);
 /* Its connection is gone. */
 void worker_lost(struct emulator *e, struct worker *w);
 void worker_renew(struct emulator *e, struct worker *w, uint8_t flags);

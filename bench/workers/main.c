@@ -3,8 +3,9 @@
  *
  * Phases: register (until every worker is ready) -> load (for --time, or until --count datagrams are sent, or a signal) ->
  * settle (everything is acknowledged and the gateway has counted what was sent, or --settle is over) -> leave (each
- * deregisters). After the first three a line of JSON with the counts so far is printed, the last one at the end; with
- * --step the load and the settling begin when a line comes on standard input.
+ * deregisters). After each a line of JSON with the counts so far is printed: registered, load, settled, done; and back, when
+ * during the load most workers had lost their leases' connections and all are ready again. With --step the load and the settling
+ * begin when a line comes on standard input.
  *
  * Exit code 0: every answer was right, and everything arrived that was not lost on purpose; 1: not so; 2: usage. */
 #include "base/clock.h"
@@ -43,6 +44,8 @@ static const struct option_spec table[] = {
     {0, "busy", OPTION_FLAG, NULL, AT(is_busy), "renew again as soon as a renewal is answered"},
     {0, "reconnect", OPTION_FLAG, NULL, AT(reconnects), "register, close, dial again, over and over"},
     {0, "bare", OPTION_FLAG, NULL, AT(is_bare), "64 bytes each way with rtt_control instead of the protocol"},
+    {0, "sink", OPTION_TEXT, "LEVEL", AT(sink),
+     "datagrams only, as if each had a lease (its number is id and key): `none`, `authentic` or `private`"},
     {0, "datagrams", OPTION_SIZE, "N", AT(datagrams), "send N datagrams a second in all, a worker after the other"},
     {0, "flat-out", OPTION_FLAG, NULL, AT(is_flat_out), "send as many datagrams as can be"},
     {0, "count", OPTION_SIZE, "N", AT(count), "end the load after N datagrams"},
@@ -168,6 +171,12 @@ static void enter(struct emulator *e, enum phase phase)
     e->phase_ns = e->now_ns;
 }
 
+/* --reconnect and --sink: there is nothing to wait for before the load, nor to settle after it. */
+static bool has_load_only(const struct options *o)
+{
+    return o->reconnects || o->sink;
+}
+
 static void begin_load(struct emulator *e)
 {
     enter(e, PHASE_LOAD);
@@ -183,7 +192,7 @@ static void begin_load(struct emulator *e)
 
 static void end_load(struct emulator *e)
 {
-    bool has_workers = !e->o.is_bare && !e->o.reconnects;
+    bool has_workers = !e->o.is_bare && !has_load_only(&e->o);
     print(e, "load");
     enter(e, e->o.steps ? PHASE_WAIT_SETTLE : has_workers ? PHASE_SETTLE : PHASE_DONE);
 }
@@ -194,7 +203,7 @@ static void go_on(struct emulator *e)
     if (e->phase == PHASE_WAIT_LOAD)
         begin_load(e);
     else if (e->phase == PHASE_WAIT_SETTLE)
-        enter(e, e->o.is_bare || e->o.reconnects ? PHASE_DONE : PHASE_SETTLE);
+        enter(e, e->o.is_bare || has_load_only(&e->o) ? PHASE_DONE : PHASE_SETTLE);
 }
 
 static bool all_registered(const struct emulator *e)
@@ -210,6 +219,17 @@ static uint64_t due(struct emulator *e, uint64_t rate, uint64_t *done)
     if (all > *done + rate)
         *done = all - rate;
     return all > *done ? all - *done : 0;
+}
+
+/* Most were gone, and all are ready again: the gateway has come back. */
+static void look_back(struct emulator *e)
+{
+    if (e->n_ready < e->o.workers / 2)
+        e->were_gone = true;
+    if (!e->were_gone || !all_registered(e))
+        return;
+    e->were_gone = false;
+    print(e, "back");
 }
 
 static void do_load(struct emulator *e)
@@ -235,6 +255,8 @@ static void do_load(struct emulator *e)
         if (n)
             e->done[2 + i] += churn(e, churns[i].what, n);
     }
+    if (!o->is_bare && !has_load_only(o))
+        look_back(e);
     bool is_over = (o->time_ns && e->now_ns - e->load_ns >= o->time_ns) || (o->count && e->tally.datagrams >= o->count);
     if (is_over || is_stopped)
         end_load(e);
@@ -359,6 +381,15 @@ static int run(struct emulator *e)
 
 /* ---------------------------------------------------------------- life */
 
+static int level_of(const char *name)
+{
+    static const char *const names[] = {[SEAL_NONE] = "none", [SEAL_AUTHENTIC] = "authentic", [SEAL_PRIVATE] = "private"};
+    for (int i = 0; i < 3; i++)
+        if (strcmp(name, names[i]) == 0)
+            return i;
+    return -1;
+}
+
 static int check(const struct options *o, struct diag *why)
 {
     if (!o->gateway)
@@ -367,6 +398,8 @@ static int check(const struct options *o, struct diag *why)
         return diag_set(why, -EINVAL, 0, "at least 1 and at most %d workers, %d on a connection", WORKERS_LIMIT, RELAY_LIMIT);
     if (o->gso < 1 || o->gso > GSO_LIMIT || o->size > 1200 || o->block < 1 || o->block > 1000)
         return diag_set(why, -EINVAL, 0, "--gso is 1 to %d, --size at most 1200, --block 1 to 1000", GSO_LIMIT);
+    if (o->sink && level_of(o->sink) < 0)
+        return diag_set(why, -EINVAL, 0, "--sink: '%s' is not none, authentic or private", o->sink);
     if (o->relay && (o->reconnects || o->is_bare))
         return diag_set(why, -EINVAL, 0, "--reconnect and --bare are for connections of one worker");
     return 0;
@@ -402,11 +435,11 @@ static int load_identity(struct emulator *e, struct conn *c, struct diag *why)
 static int make_workers(struct emulator *e, struct diag *why)
 {
     uint32_t each = e->o.relay ? (uint32_t)e->o.relay : 1, n = (uint32_t)e->o.workers;
-    e->n_conns = (n + each - 1) / each;
+    e->n_conns = e->o.sink ? 0 : (n + each - 1) / each;
     int r = raise_descriptors(e->n_conns + 64, why);
     e->workers = mem_alloc(n * sizeof *e->workers);
     e->ready = mem_alloc(n * sizeof *e->ready);
-    e->conns = mem_alloc(e->n_conns * sizeof *e->conns);
+    e->conns = mem_alloc((e->n_conns + 1) * sizeof *e->conns);
     for (uint32_t i = 0; i < n; i++) {
         e->workers[i].index = i;
         worker_begin_epoch(&e->workers[i]);
@@ -461,6 +494,7 @@ static int create(struct emulator *e, struct diag *why)
     e->random = e->o.seed;
     e->queue_end = &e->queue;
     e->epoll = -1;
+    e->sink_level = e->o.sink ? (uint8_t)level_of(e->o.sink) : SEAL_NONE; /* check has looked at it */
     e->target.resumes = e->o.resumes;
     e->target.sources = (uint32_t)e->o.sources;
     timers_init(&e->timers, e->now_ns, e);
@@ -506,7 +540,7 @@ static void destroy(struct emulator *e)
 /* The epochs that no one has ended, and the verdict. */
 static int conclude(struct emulator *e)
 {
-    bool has_workers = !e->o.is_bare && !e->o.reconnects, is_good = e->tally.protocol_errors == 0;
+    bool has_workers = !e->o.is_bare && !has_load_only(&e->o), is_good = e->tally.protocol_errors == 0;
     for (uint32_t i = 0; has_workers && i < e->o.workers; i++) {
         struct worker *w = &e->workers[i];
         if (w->state == WORKER_OVER)
@@ -520,6 +554,19 @@ static int conclude(struct emulator *e)
     return is_good && (has_workers || e->load_ns) ? EXIT_OK : EXIT_FAILED;
 }
 
+static void start(struct emulator *e)
+{
+    for (uint32_t i = 0; e->o.sink && i < e->o.workers; i++)
+        worker_sink(e, &e->workers[i]);
+    for (uint32_t i = 0; !has_load_only(&e->o) && i < e->n_conns; i++)
+        conn_enqueue(e, &e->conns[i]);
+    if (!has_load_only(&e->o))
+        return;
+    enter(e, PHASE_WAIT_LOAD);
+    if (!e->o.steps)
+        begin_load(e);
+}
+
 static int run_all(const struct options *o)
 {
     struct emulator *e = mem_alloc(sizeof *e);
@@ -528,12 +575,7 @@ static int run_all(const struct options *o)
     e->o = *o;
     int r = create(e, &why);
     if (r == 0) {
-        if (o->reconnects)
-            enter(e, PHASE_WAIT_LOAD);
-        for (uint32_t i = 0; !o->reconnects && i < e->n_conns; i++)
-            conn_enqueue(e, &e->conns[i]);
-        if (o->reconnects && !o->steps)
-            begin_load(e);
+        start(e);
         r = run(e);
         if (r < 0)
             (void)diag_set(&why, r, 0, "the loop failed: %s", err_text(r));

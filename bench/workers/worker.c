@@ -137,6 +137,17 @@ void worker_register(struct emulator *e, struct worker *w)
     conn_dirty(e, c);
 }
 
+void worker_sink(struct emulator *e, struct worker *w)
+{
+    w->id = w->index + 1;
+    w->key_id = 1;
+    w->level = e->sink_level;
+    for (size_t i = 0; i < LEASE_KEY; i++)
+        w->key[i] = (unsigned char)(w->id >> (8 * (i % 4)));
+    datagrams_target(e, ntohs(e->target.to.sin_port), w->level);
+    set_state(e, w, WORKER_READY);
+}
+
 static void on_return(void *arg, struct timer *t)
 {
     struct emulator *e = arg;

@@ -54,7 +54,7 @@ static const struct example examples[] = {
 
 const struct verb verb_hosts = {
     .name = "hosts",
-    .summary = "the workers: which hosts are live, late, expired, deregistered",
+    .summary = "the workers: who is live, late, expired or gone",
     .operands = "[PATTERN...]",
     .description =
         "Lists the workers of a gateway whose host names match a PATTERN (`*`, `?`, `[a-z]`; none: all).\n"

@@ -118,7 +118,7 @@ static const struct example examples[] = {
 
 const struct verb verb_ledger = {
     .name = "ledger",
-    .summary = "what was taken, passed, dropped, and what was lost on the way",
+    .summary = "what was taken, passed, dropped, and lost on the way",
     .operands = "[PATTERN...]",
     .description =
         "Lists the accounts of a gateway: one for each producer and epoch, for events and for samples. With PATTERN only those "

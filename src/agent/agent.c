@@ -9,6 +9,7 @@
 #include "agent/only.h"
 #include "agent/portmon.h"
 #include "agent/remote_config.h"
+#include "agent/timekeeper.h"
 #include "agent/trim.h"
 #include "base/clock.h"
 #include "base/log.h"
@@ -42,6 +43,7 @@ struct agent {
     struct only *only;
     struct flow *flow;
     struct flow_sinks sinks;
+    struct timekeeper *timekeeper;
     struct manager *manager;
     struct portmon *portmon; /* NULL: no sensor waits for a port */
     struct event *packets;   /* its packet socket; NULL = it has none */
@@ -146,6 +148,7 @@ static void arm(struct agent *a)
 {
     int64_t now = clock_mono_ns();
     int64_t next = earlier(manager_next_ns(a->manager), earlier(a->pump_at_ns, budget_next_ns(&a->budget)));
+    next = earlier(next, timekeeper_next_ns(a->timekeeper));
     if (a->portmon)
         next = earlier(next, portmon_next_ns(a->portmon));
     if (a->remote)
@@ -155,11 +158,22 @@ static void arm(struct agent *a)
     (void)evtimer_add(a->wake, &t); /* it is allocated already */
 }
 
+/* After the connection was moved along: it may have brought the gateway's time. */
+static void keep_time(struct agent *a)
+{
+    if (!timekeeper_look(a->timekeeper))
+        return;
+    flow_end(a->flow);
+    if (a->sinks.upstream)
+        a->pump_at_ns = 0; /* what was told goes out at once */
+}
+
 static void on_link(evutil_socket_t fd, short what, void *arg)
 {
     struct agent *a = arg;
     (void)fd, (void)what; /* pump looks itself */
     pump(a, clock_mono_ns());
+    keep_time(a);
     arm(a);
 }
 
@@ -280,11 +294,13 @@ static void on_wake(evutil_socket_t fd, short what, void *arg)
     int64_t now = clock_mono_ns();
     (void)child_settle(0); /* programs of sensors that have gone */
     look_at_ports(a, now);
+    (void)timekeeper_look(a->timekeeper); /* what it tells leaves with the round */
     manager_run(a->manager, now);
     keep_budget(a, now);
     if (a->remote)
         remote_config_pump(a->remote, now);
     pump(a, clock_mono_ns());
+    keep_time(a);
     arm(a);
 }
 
@@ -445,6 +461,18 @@ static int make_local(struct agent *a, struct diag *why)
     return r < 0 ? r : local_create(a->base, a->config->socket, on_requests, a, &a->sinks.local, why);
 }
 
+/* The page is for others: an agent that serves nobody here, or leaves nothing, has none. */
+static int make_timekeeper(struct agent *a)
+{
+    struct strbuf page = {0};
+    if (a->sinks.local && !a->config->is_guest)
+        strbuf_printf(&page, "%s/clock", a->config->run_dir);
+    a->timekeeper = timekeeper_create(a->flow, page.p, !a->config->has_global_time);
+    strbuf_fini(&page);
+    flow_set_clock(a->flow, a->timekeeper);
+    return a->timekeeper ? 0 : -ENOMEM;
+}
+
 static int make_loop(struct agent *a)
 {
     static const int numbers[SIGNALS] = {SIGTERM, SIGINT, SIGHUP};
@@ -501,6 +529,8 @@ static int make_parts(struct agent *a, struct diag *why)
         r = make_upstream(a, why);
     if (r == 0)
         r = make_local(a, why);
+    if (r == 0)
+        r = make_timekeeper(a);
     if (r < 0)
         return r;
     flow_set_sinks(a->flow, &a->sinks);
@@ -545,6 +575,7 @@ void agent_destroy(struct agent *a)
     local_destroy(a->sinks.local);
     upstream_destroy(a->sinks.upstream);
     outputs_destroy(a->sinks.outputs);
+    timekeeper_destroy(a->timekeeper);
     flow_destroy(a->flow);
     stop_portmon(a);
     env_fini(&a->env);

@@ -66,7 +66,7 @@ struct output_config {
 struct agent_config {
     const char *host;                  /* NULL: gethostname */
     const char *state_dir;             /* spool and positions; NULL = none: events wait in memory */
-    const char *run_dir;               /* socket */
+    const char *run_dir;               /* socket, clock page */
     const char *socket;                /* local subscriptions; "" = none */
     const char *gateways;              /* addresses separated by commas, in order; "" = none */
     bool is_guest;                     /* no state_dir, no socket by default: nothing is left behind */
@@ -74,6 +74,7 @@ struct agent_config {
     uint64_t spool_max;                /* bytes */
     uint64_t queue_max;                /* bytes of memory for events that wait */
     bool spool_samples;                /* samples go to the spool, too, while the gateway is away */
+    bool has_global_time;              /* false: events keep local UTC */
     double budget_cpu;                 /* fraction of one core: 0.01 */
     uint64_t budget_memory;            /* bytes, private */
     const char *config_url;            /* sensors from there; NULL = none */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/flow.h"
 
+#include "agent/timekeeper.h"
 #include "base/clock.h"
 #include "base/mem.h"
 
@@ -23,6 +24,9 @@ struct flow {
     struct registry *registry;
     struct batch_builder *events, *samples;
     struct schema *agent_state, *sensor_state;
+    const struct timekeeper *timekeeper; /* NULL: local UTC */
+    struct batch_clock clock;            /* of this round */
+    bool is_in_round;
     uint64_t refused;
 };
 
@@ -30,6 +34,7 @@ struct flow *flow_create(const char *host)
 {
     struct flow *f = mem_alloc(sizeof *f);
     f->host = host;
+    f->clock.bound_ns = CLOCK_BOUND_UNKNOWN;
     f->registry = registry_create();
     if (f->registry) {
         f->events = batch_builder_create(f->registry, 0);
@@ -67,6 +72,33 @@ void flow_set_sinks(struct flow *f, const struct flow_sinks *sinks)
     f->sinks = *sinks;
 }
 
+void flow_set_clock(struct flow *f, const struct timekeeper *t)
+{
+    f->timekeeper = t;
+}
+
+struct batch_clock flow_clock(const struct flow *f)
+{
+    return f->clock;
+}
+
+/* The global time for a local one. The first row of a round fixes the round's clock. */
+static int64_t stamp(struct flow *f, int64_t local_ns)
+{
+    int64_t t;
+    if (!f->is_in_round && f->timekeeper)
+        f->clock = timekeeper_clock(f->timekeeper);
+    f->is_in_round = true;
+    return __builtin_add_overflow(local_ns, f->clock.offset_ns, &t) ? local_ns : t;
+}
+
+/* Before rows leave: is their clock still what it was? */
+static void check_clock(struct flow *f)
+{
+    if (f->is_in_round && f->timekeeper && timekeeper_clock(f->timekeeper).generation != f->clock.generation)
+        f->clock.bound_ns = CLOCK_BOUND_UNKNOWN;
+}
+
 void flow_declare(struct flow *f, const struct schema *schema)
 {
     (void)registry_declare(f->registry, schema); /* without memory it is learned, without units */
@@ -82,7 +114,9 @@ static void to_local(struct flow *f, const struct batch *b)
 
 static void flush_events(struct flow *f)
 {
-    struct batch *b = batch_builder_finish(f->events, NULL);
+    check_clock(f);
+    const struct batch_origin o = {.clock = f->clock};
+    struct batch *b = batch_builder_finish(f->events, &o);
     if (!b)
         return;
     for (size_t i = 0; f->sinks.upstream && i < b->n; i++)
@@ -93,7 +127,8 @@ static void flush_events(struct flow *f)
 
 static void flush_samples(struct flow *f)
 {
-    struct batch *b = batch_builder_finish(f->samples, NULL);
+    const struct batch_origin o = {.clock = f->clock};
+    struct batch *b = batch_builder_finish(f->samples, &o);
     if (b)
         to_local(f, b);
     batch_unref(b);
@@ -113,6 +148,7 @@ static struct event_head make_head(const struct flow *f, int64_t time_ns, uint8_
 
 void flow_sample(struct flow *f, struct stream *s, int64_t time_ns, const struct value *values)
 {
+    time_ns = stamp(f, time_ns);
     if (f->sinks.upstream)
         upstream_sample(f->sinks.upstream, s, time_ns, values);
     if (!has_local(f))
@@ -126,7 +162,7 @@ void flow_sample(struct flow *f, struct stream *s, int64_t time_ns, const struct
 void flow_known(struct flow *f, const struct schema *schema, int64_t time_ns, uint8_t level,
                 const struct value *values)
 {
-    struct event_head head = make_head(f, time_ns, level);
+    struct event_head head = make_head(f, stamp(f, time_ns), level);
     if (batch_builder_full(f->events))
         flush_events(f);
     f->refused += batch_builder_add_known(f->events, &head, schema, values, NULL) < 0;
@@ -140,6 +176,7 @@ int flow_event(struct flow *f, const struct event_head *head, const struct named
         h.host = slice_str(f->host);
     if (h.prog.n == 0)
         h.prog = slice_str(prog);
+    h.time_ns = stamp(f, h.time_ns);
     if (batch_builder_full(f->events))
         flush_events(f);
     return batch_builder_add(f->events, &h, values, n, why);
@@ -160,6 +197,7 @@ void flow_end(struct flow *f)
         upstream_flush(f->sinks.upstream);
     if (f->sinks.outputs)
         outputs_flush(f->sinks.outputs);
+    f->is_in_round = false;
 }
 
 static struct value optional(const char *text)

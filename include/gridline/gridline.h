@@ -21,6 +21,10 @@
  * gridline_flush and on close: into files by write(2), into sockets without waiting; a full ring drops only
  * while another thread is at it. Ask for the thread where a file system could hang.
  *
+ * Time is local UTC. Where an agent runs on the host and has its gateway's time, events get that: its page with the
+ * offset is found in /run/gridline/clock (or where an agent of this user has it), or where GRIDLINE_CLOCK in the
+ * environment says; empty = nowhere. Offset and bound are in every block: docs/time.md.
+ *
  * GRIDLINE_EVENT does not write out where it might be in a signal handler: with a signal blocked that has a
  * handler, on the alternate stack, or in a program that has a handler with SA_NODEFER; then another call,
  * another thread or the writer thread must. */
@@ -149,7 +153,7 @@ GRIDLINE_API int gridline_write(gridline *g, int level, const char *event, const
     GRIDLINE_PRINTF(4, 5);
 GRIDLINE_API int gridline_vwrite(gridline *g, int level, const char *event, const char *format, va_list ap)
     GRIDLINE_PRINTF(4, 0);
-/* The same at a given time (ns since 1970, UTC). */
+/* The same at a given time (ns since 1970, UTC by this host's clock). */
 GRIDLINE_API int gridline_write_at(gridline *g, int64_t time_ns, int level, const char *event, const char *format,
                                    ...) GRIDLINE_PRINTF(5, 6);
 

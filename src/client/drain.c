@@ -41,6 +41,7 @@ int drain_init(struct drain *d)
     d->registry = registry_create();
     d->next_seq = 1;
     tick_map_init(&d->clock);
+    global_init(&d->global);
     return d->writer && d->registry ? 0 : -ENOMEM;
 }
 
@@ -61,6 +62,7 @@ void drain_fini(struct drain *d)
     drain_forget_plans(d);
     block_writer_destroy(d->writer);
     registry_destroy(d->registry);
+    global_fini(&d->global);
     strbuf_fini(&d->out);
     mem_free(d->consts);
     d->consts = NULL;
@@ -88,6 +90,7 @@ void drain_flush(struct gridline *g)
     uint32_t n = (uint32_t)drain_in_block(d);
     struct batch_origin origin = g->env.origin;
     origin.first_seq = d->next_seq;
+    origin.clock = d->global.clock;
     if (n == 0 || block_writer_finish(d->writer, &origin, &d->out) < 0)
         return; /* no memory: the block waits, and drops what does not fit any more */
     for (size_t i = 0; i < g->n_dests; i++)
@@ -379,10 +382,17 @@ static inline void take_static(struct gridline *g, const struct record *record, 
 
 /* ---------------------------------------------------------------- rings */
 
+/* A time that the program gave, by this host's clock. */
+static int64_t global_of(const struct drain *d, int64_t utc_ns)
+{
+    int64_t t;
+    return __builtin_add_overflow(utc_ns, d->global.clock.offset_ns, &t) ? utc_ns : t;
+}
+
 static int64_t record_time(struct drain *d, struct ring *r, const struct record *record)
 {
     if (record->site & RECORD_DYNAMIC && record->site & RECORD_AT)
-        return (int64_t)record->ticks;
+        return global_of(d, (int64_t)record->ticks);
     int64_t t = tick_map_ns(&d->clock, record->ticks);
     if (t < r->last_ns && r->last_ns - t < BACK_MAX_NS)
         return r->last_ns;
@@ -437,6 +447,18 @@ static void free_ring(struct gridline *g, struct ring *r)
     ring_unmap(r);
 }
 
+/* For all that was seen: behind it, so nothing lies beyond the anchor. */
+static void set_clock(struct gridline *g)
+{
+    struct drain *d = &g->drain;
+    struct batch_clock now;
+    tick_map_update(&d->clock);
+    if (global_look(&d->global, &d->clock, &now))
+        drain_flush(g);
+    global_begin(&d->global, &now, d->in_block != 0);
+    d->clock.base_ns += d->global.clock.offset_ns;
+}
+
 void drain_rings(struct gridline *g)
 {
     struct ring *first = atomic_load_explicit(&g->rings, memory_order_acquire), *next;
@@ -446,7 +468,7 @@ void drain_rings(struct gridline *g)
     }
     if (g->drain.writer)
         block_writer_origin(g->drain.writer, g->host, g->prog);
-    tick_map_update(&g->drain.clock); /* behind all that was seen, so nothing lies beyond the anchor */
+    set_clock(g);
     for (struct ring *r = first; r; r = next) {
         next = atomic_load_explicit(&r->link, memory_order_relaxed);
         bool is_finished = atomic_load_explicit(&r->is_finished, memory_order_acquire);
@@ -497,7 +519,7 @@ static void report_one(struct gridline *g, const char *reason, uint64_t count, u
     d->named[0] = (struct named_value){SLICE_LIT("reason"), value_text(slice_str(reason))};
     d->named[1] = (struct named_value){SLICE_LIT("count"), value_uint(count)};
     d->named[2] = (struct named_value){SLICE_LIT("total"), value_uint(total)};
-    add_named(g, SLICE_LIT("gridline.dropped"), 3, clock_utc_ns(), LEVEL_WARNING);
+    add_named(g, SLICE_LIT("gridline.dropped"), 3, global_of(d, clock_utc_ns()), LEVEL_WARNING);
     d->own_reports++;
 }
 

@@ -9,6 +9,7 @@
 
 #include "base/strbuf.h"
 #include "client/dest.h"
+#include "client/global.h"
 #include "client/ticks.h"
 #include "event/schema.h"
 
@@ -20,7 +21,8 @@ struct drain {
     struct block_writer *writer;
     struct registry *registry; /* schemas of events that describe themselves */
     struct strbuf out;         /* the block being handed over */
-    struct tick_map clock;
+    struct tick_map clock; /* to global time */
+    struct global global;
     uint64_t next_seq;
     uint64_t in_block;        /* events in the unfinished block */
     int64_t block_since_ns;   /* CLOCK_MONOTONIC, when the oldest event of the block was added */

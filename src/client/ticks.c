@@ -133,6 +133,7 @@ static bool is_break(const struct tick_map *m, struct tick_anchor now)
 
 void tick_map_update(struct tick_map *m)
 {
+    m->base_ns = 0; /* as it was made, whatever the caller added to it */
     if (!ticks_are_tsc)
         return;
     struct tick_anchor now = read_anchor();

@@ -51,7 +51,8 @@ struct tick_map {
 };
 
 void tick_map_init(struct tick_map *m);
-/* A new anchor: from now on ticks up to this moment are converted with it. 200 ns. */
+/* A new anchor: from now on ticks up to this moment are converted with it, to UTC: who wants another time adds the
+ * distance to base_ns, after each update. 200 ns. */
 void tick_map_update(struct tick_map *m);
 
 static inline int64_t tick_map_ns(const struct tick_map *m, uint64_t ticks)

@@ -255,9 +255,24 @@ static void on_ping(struct emulator *e, struct conn *c, struct slice payload)
     conn_dirty(e, c);
 }
 
+/* Which of its workers a frame is for: n_workers when none. ACK and REFUSE name the origin, which is enough. */
+static uint32_t worker_of(const struct emulator *e, const struct conn *c, const struct frame *f)
+{
+    uint32_t index;
+    struct cursor k = cursor_of(f->payload);
+    bool names_origin = f->type == FRAME_ACK || f->type == FRAME_REFUSE;
+    if (!conn_is_relay(e))
+        return f->worker;
+    if (f->worker || !names_origin)
+        return f->worker - 1;
+    struct frame_origin o = frame_get_origin(&k);
+    memcpy(&index, o.producer + sizeof e->run, sizeof index);
+    return index - c->first;
+}
+
 static void on_frame(struct emulator *e, struct conn *c, const struct frame *f)
 {
-    uint32_t lowest = conn_is_relay(e) ? 1 : 0, number = f->worker - lowest;
+    uint32_t number = worker_of(e, c, f);
     if (f->type == FRAME_BYE)
         on_bye(e, c, f->payload);
     else if (c->state == CONN_HELLO && f->type == FRAME_WELCOME)

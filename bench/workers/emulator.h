@@ -145,6 +145,7 @@ struct emulator {
     struct worker **ready; /* those in WORKER_READY, in no order */
     uint32_t n_ready;
     uint32_t n_over; /* workers in WORKER_OVER */
+    bool is_incomplete; /* events of a worker that did not die were not acknowledged */
     bool were_gone;  /* during the load: fewer than half were ready */
     struct conn *queue, **queue_end;
     struct conn *dirty;
@@ -195,7 +196,7 @@ void conn_cut(struct emulator *e, struct conn *c, int64_t away_ns);
 
 /* worker.c */
 void worker_begin_epoch(struct worker *w);
-/* ended: how, for the report. */
+/* ended: how, for the report: "left", "killed", "denied", "open". */
 void worker_end_epoch(struct emulator *e, struct worker *w, const char *ended);
 struct frame_origin worker_origin(const struct emulator *e, const struct worker *w, uint8_t class);
 void worker_register(struct emulator *e, struct worker *w);

@@ -7,7 +7,8 @@
  * during the load most workers had lost their leases' connections and all are ready again. With --step the load and the settling
  * begin when a line comes on standard input.
  *
- * Exit code 0: every answer was right, and everything arrived that was not lost on purpose; 1: not so; 2: usage. */
+ * Exit code 0: every answer was right, every worker got its lease and every event of those that did not die was acknowledged
+ * (what came of the datagrams is in the counts); 1: not so; 2: usage. */
 #include "base/clock.h"
 #include "base/mem.h"
 #include "cmd/manual.h"
@@ -169,6 +170,8 @@ static void enter(struct emulator *e, enum phase phase)
 {
     e->phase = phase;
     e->phase_ns = e->now_ns;
+    for (uint32_t i = 0; phase == PHASE_SETTLE && i < e->o.workers; i++)
+        e->workers[i].is_settled = false; /* what was told during the load does not count */
 }
 
 /* --reconnect and --sink: there is nothing to wait for before the load, nor to settle after it. */
@@ -540,18 +543,19 @@ static void destroy(struct emulator *e)
 /* The epochs that no one has ended, and the verdict. */
 static int conclude(struct emulator *e)
 {
-    bool has_workers = !e->o.is_bare && !has_load_only(&e->o), is_good = e->tally.protocol_errors == 0;
+    bool has_workers = !e->o.is_bare && !has_load_only(&e->o), is_good = e->load_ns != 0;
     for (uint32_t i = 0; has_workers && i < e->o.workers; i++) {
         struct worker *w = &e->workers[i];
         if (w->state == WORKER_OVER)
             continue;
-        is_good = is_good && e->o.abandons && worker_is_done(w);
+        is_good = is_good && w->state == WORKER_READY && e->o.abandons;
         worker_end_epoch(e, w, "open");
     }
+    is_good = is_good && e->tally.protocol_errors == 0 && !e->is_incomplete;
     if (e->report && fclose(e->report) != 0)
         is_good = false;
     print(e, "done");
-    return is_good && (has_workers || e->load_ns) ? EXIT_OK : EXIT_FAILED;
+    return is_good ? EXIT_OK : EXIT_FAILED;
 }
 
 static void start(struct emulator *e)

@@ -68,6 +68,8 @@ void worker_end_epoch(struct emulator *e, struct worker *w, const char *ended)
 {
     e->tally.events_abandoned += w->written - w->acknowledged;
     e->tally.datagrams_received += w->received;
+    if (w->written > w->acknowledged && strcmp(ended, "killed") != 0)
+        e->is_incomplete = true;
     if (e->report)
         print_epoch(e, w, ended);
 }
@@ -101,7 +103,7 @@ static void on_renew_due(void *arg, struct timer *t)
     struct worker *w = (struct worker *)((char *)t - offsetof(struct worker, timer));
     timer_set(&e->timers, &w->timer, e->now_ns + renew_every_ns(e, w), on_renew_due);
     if (w->is_renewing)
-        e->tally.renewals_late += !e->o.is_busy;
+        e->tally.renewals_late += !e->o.is_busy && e->phase <= PHASE_LOAD;
     else
         worker_renew(e, w, 0);
 }

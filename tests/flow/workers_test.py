@@ -1,0 +1,202 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""200 workers of the emulator (bench/workers) against a real gateway: every answer is right, the ledger is exact to the
+datagram and to the event.
+
+    workers_test.py CASE WORKERS GATEWAY"""
+import collections
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+
+WORKERS, GATEWAY = sys.argv[2:4]
+N = 200
+running = []
+
+
+def wait_for(condition, what, seconds=60):
+    until = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > until:
+            raise AssertionError(f"{what}: not within {seconds} s")
+        time.sleep(0.02)
+
+
+def free_port():
+    """One that is free for TCP and for UDP."""
+    while True:
+        with socket.socket() as s, socket.socket(type=socket.SOCK_DGRAM) as u:
+            s.bind(("127.0.0.1", 0))
+            try:
+                u.bind(("127.0.0.1", s.getsockname()[1]))
+            except OSError:
+                continue
+            return s.getsockname()[1]
+
+
+class Gateway:
+    def __init__(self, work):
+        self.work, self.port = work, free_port()
+        self.address = f"tcp://127.0.0.1:{self.port}"
+
+    def start(self):
+        ready = self.work + "/ready"
+        if os.path.exists(ready):
+            os.unlink(ready)
+        self.process = subprocess.Popen([GATEWAY, "--listen", self.address, "--udp", f"127.0.0.1:{self.port}", "--journal",
+                                         self.work + "/journal", "--ledger", self.work + "/ledger.json", "--ready-file", ready,
+                                         "--quiet"])
+        running.append(self.process)
+        wait_for(lambda: os.path.exists(ready) or self.process.poll() is not None, "the gateway's start")
+        assert self.process.poll() is None
+        return self
+
+    def stop(self, sig=signal.SIGTERM):
+        running.remove(self.process)
+        self.process.send_signal(sig)
+        return self.process.wait(60)
+
+    def accounts(self):
+        with open(self.work + "/ledger.json") as f:
+            return {(a["producer"], a["epoch"]): a for a in json.load(f)["ledger"]["accounts"]}
+
+    def events(self):
+        """How often each event of the emulator is in the journal: {(host, epoch, number): times}."""
+        out = subprocess.run([GATEWAY, "--dump", self.work + "/journal", "--print", "ndjson"], stdout=subprocess.PIPE,
+                             text=True, check=True).stdout
+        found = (json.loads(line) for line in out.splitlines() if '"emulator.event"' in line)
+        return collections.Counter((e["host"], e["life"], e["number"]) for e in found)
+
+
+class Emulator:
+    def __init__(self, gateway, *arguments):
+        self.report = gateway.work + "/report"
+        self.process = subprocess.Popen([WORKERS, "-g", gateway.address, "-n", str(N), "--report", self.report, *arguments],
+                                        stdout=subprocess.PIPE, text=True)
+        running.append(self.process)
+
+    def phase(self, name):
+        for line in self.process.stdout:
+            result = json.loads(line)
+            if result["phase"] == name:
+                return result
+        raise AssertionError(f"the emulator ended with {self.process.wait()} before '{name}'")
+
+    def end(self):
+        done = self.phase("done")
+        running.remove(self.process)
+        code = self.process.wait(60)
+        assert code == 0, (code, done)
+        return done
+
+    def epochs(self):
+        with open(self.report) as f:
+            return [json.loads(line) for line in f]
+
+
+def check_samples(accounts, epoch):
+    """What the gateway holds is what was sent and not lost, and it knows how many were sent."""
+    s, account = epoch["samples"], accounts.get((epoch["samples"]["producer"], epoch["epoch"]))
+    if s["datagrams"] == 0:
+        return
+    assert account, epoch
+    assert account["passed"] == s["received"] == s["datagrams"] - s["lost"] - s["unsent"], (epoch, account)
+    assert account["counts"]["taken"] == s["datagrams"], (epoch, account)
+    assert account["state"] == "closed", account
+
+
+def check_events(accounts, kept, epoch):
+    """Whatever was acknowledged is in the journal once, and nothing that was not written."""
+    e, key = epoch["events"], (epoch["events"]["producer"], epoch["epoch"])
+    for number in range(1, e["acknowledged"] + 1):
+        assert kept[(epoch["host"], epoch["epoch"], number)] == 1, (epoch, number)
+    if e["written"] == 0:
+        return
+    account = accounts.get(key)
+    assert account and e["acknowledged"] <= account["passed"] <= e["written"], (epoch, account)
+    if epoch["ended"] == "left":
+        assert e["acknowledged"] == e["written"] and account["state"] == "closed", (epoch, account)
+
+
+def check_all(gateway, emulator, done, samples=True):
+    kept, accounts, epochs = gateway.events(), gateway.accounts(), emulator.epochs()
+    assert all(times == 1 for times in kept.values()), [k for k, n in kept.items() if n > 1][:5]
+    for epoch in epochs:
+        check_events(accounts, kept, epoch)
+        if samples:
+            check_samples(accounts, epoch)
+    assert sum(e["events"]["written"] for e in epochs) == done["events"] >= sum(kept.values())
+    assert sum(e["events"]["acknowledged"] for e in epochs) == done["events_acknowledged"] <= sum(kept.values())
+    assert len({e["host"] for e in epochs}) == len({e["worker"] for e in epochs}) == N
+    return epochs
+
+
+def faults(work, *arguments):
+    gateway = Gateway(work).start()
+    emulator = Emulator(gateway, "--time", "3s", "--renew", "300ms", "--datagrams", "20000", "--lose", "1/20", "--twice", "1/50",
+                        "--behind", "1/50", "--events", "3000", *arguments)
+    done = emulator.end()
+    assert gateway.stop() == 0
+    epochs = check_all(gateway, emulator, done)
+    assert len(epochs) == N and all(e["ended"] == "left" for e in epochs)
+    assert done["datagrams_lost"] and done["datagrams_twice"] and done["datagrams_behind"], done
+    assert done["datagrams_received"] == done["datagrams"] - done["datagrams_lost"] - done["datagrams_unsent"], done
+    assert done["events_acknowledged"] == done["events"] > 0 and done["renewals"] >= N, done
+
+
+def case_own(work):
+    """Connections of their own; datagrams lost, doubled and out of order."""
+    faults(work)
+
+
+def case_relay(work):
+    """The same through relay connections of 60 workers."""
+    faults(work, "--relay", "60")
+
+
+def case_churn(work):
+    """Workers leave, lose their connections, die, and come back: no event is lost or doubled, ids stay."""
+    gateway = Gateway(work).start()
+    emulator = Emulator(gateway, "--time", "4s", "--renew", "300ms", "--events", "3000", "--leave", "20", "--cut", "20",
+                        "--kill", "20", "--away", "50ms")
+    done = emulator.end()
+    assert gateway.stop() == 0
+    check_all(gateway, emulator, done)
+    assert done["left"] and done["cut"] and done["killed"], done
+
+
+def case_restart(work):
+    """The gateway is killed twice under load: everybody comes back by itself, what was acknowledged is there, once."""
+    gateway = Gateway(work).start()
+    emulator = Emulator(gateway, "--renew", "300ms", "--events", "3000", "--datagrams", "1000", "--settle", "2s")
+    emulator.phase("registered")
+    for _ in range(2):
+        size = lambda: sum(os.path.getsize(os.path.join(gateway.work, "journal", f)) for f in os.listdir(work + "/journal"))
+        before = size()
+        wait_for(lambda: size() > before + 20000, "events in the journal")
+        gateway.stop(signal.SIGKILL)
+        gateway.start()
+        emulator.phase("back")
+    emulator.process.terminate()
+    done = emulator.end()
+    assert gateway.stop() == 0
+    check_all(gateway, emulator, done, samples=False)  # what came before a restart is not known to the window after it
+    assert done["disconnected"] >= 2 * N, done
+
+
+def main():
+    with tempfile.TemporaryDirectory(prefix="gridline-workers.") as work:
+        try:
+            globals()["case_" + sys.argv[1]](work)
+        finally:
+            for p in running:
+                p.kill()
+                p.wait()
+
+
+main()

@@ -55,8 +55,8 @@ union peer {
 struct piece {
     unsigned char *p;
     size_t n;
-    const union peer *from;
-    struct worker *worker; /* NULL: none has that id */
+    const union peer *from; /* NULL: not asked */
+    struct worker *worker;  /* NULL: none has that id */
     struct datagram_head head;
     int r; /* of reading the head */
 };
@@ -65,8 +65,8 @@ struct piece {
 struct note {
     uint64_t n;
     int64_t next_ns; /* CLOCK_MONOTONIC */
-    union peer last; /* who sent the last one */
-    int r;           /* and what was wrong with it; 0 = nothing more than its fate */
+    union peer from; /* who sent one of them; AF_UNSPEC: not known yet */
+    int r;           /* what was wrong with the last; 0 = nothing more than its fate */
 };
 
 struct udp {
@@ -81,13 +81,16 @@ struct udp {
 
     uint64_t received, fates[FATES], overflow;
     struct note notes[FATES], errors, overflows;
-    int64_t next_look_ns; /* for overflow */
+    int64_t now_ns;           /* CLOCK_MONOTONIC at the end of the last wake-up */
+    int64_t next_look_ns;     /* for overflow */
+    int64_t senders_until_ns; /* until then who sent it is asked for with each datagram */
 
     struct piece pieces[AHEAD];
     size_t n_pieces;
     struct diag why; /* not on the stack, where it would be cleared for each datagram */
 
     unsigned n_messages;
+    bool has_senders; /* peers are those of the messages */
     size_t buffer_size;
     unsigned char *buffers;
     struct mmsghdr messages[MESSAGES];
@@ -101,38 +104,56 @@ static void note(struct note *n, const union peer *from, int r)
     n->n++;
     n->r = r;
     if (from)
-        n->last = *from;
+        n->from = *from;
 }
 
-static void say(struct note *n, const char *address, const char *what, int64_t now_ns)
+/* At most a line a minute. Senders are asked for only once there was something to say, so the first line may
+ * name none; then they are asked for for a minute, and a line that can name one follows. */
+static void say(struct udp *u, struct note *n, bool has_sender, const char *what)
 {
-    if (n->n == 0 || now_ns < n->next_ns)
+    if (n->n == 0 || u->now_ns < n->next_ns)
         return;
     struct strbuf from = {0};
-    if (n->last.any.sa_family != AF_UNSPEC) {
-        strbuf_add_str(&from, ", the last from ");
-        listen_print(&n->last.any, sizeof n->last, &from);
+    const bool is_named = n->from.any.sa_family != AF_UNSPEC;
+    if (is_named) {
+        strbuf_add_str(&from, ", one from ");
+        listen_print(&n->from.any, sizeof n->from, &from);
     }
-    log_info("%s: %" PRIu64 " %s%s%s%s", address, n->n, what, from.n ? from.p : "", n->r < 0 ? ": " : "",
-             n->r < 0 ? err_text(n->r) : "");
+    log_info("%s: %s: %" PRIu64 "%s%s%s", u->address.p, what, n->n, from.n ? from.p : "",
+             n->r < 0 ? ": " : "", n->r < 0 ? err_text(n->r) : "");
     strbuf_fini(&from);
+    if (has_sender && !is_named)
+        u->senders_until_ns = u->now_ns + NOTE_EVERY_NS;
+    else
+        n->next_ns = u->now_ns + NOTE_EVERY_NS;
     n->n = 0;
-    n->next_ns = now_ns + NOTE_EVERY_NS;
+    n->from.any.sa_family = AF_UNSPEC;
 }
 
-static void say_all(struct udp *u, int64_t now_ns)
+static void say_all(struct udp *u)
 {
     static const char *const what[FATES] = {
-        [MALFORMED] = "datagrams could not be read",
+        [MALFORMED] = "datagrams that could not be read",
         [UNKNOWN] = "datagrams of workers without a lease, or with another key",
         [LEVEL] = "datagrams not protected as their lease says",
         [FORGED] = "forged datagrams",
         [REPLAYED] = "datagrams that had come before, or too late",
     };
     for (int i = PASSED + 1; i < FATES; i++)
-        say(&u->notes[i], u->address.p, what[i], now_ns);
-    say(&u->errors, u->address.p, "failures to receive", now_ns);
-    say(&u->overflows, u->address.p, "datagrams lost: they came faster than they were taken", now_ns);
+        say(u, &u->notes[i], true, what[i]);
+    say(u, &u->errors, false, "failures to receive");
+    say(u, &u->overflows, false, "datagrams lost: they came faster than they were taken");
+}
+
+/* Asking who sent them would cost 0.1 us a datagram. */
+static bool wants_senders(const struct udp *u)
+{
+    if (u->now_ns < u->senders_until_ns)
+        return true;
+    for (int i = PASSED + 1; i < FATES; i++)
+        if (u->notes[i].n && u->notes[i].from.any.sa_family == AF_UNSPEC)
+            return true;
+    return false;
 }
 
 /* What the kernel has dropped so far. Its counter has 32 bits: the difference to what is known is right as
@@ -146,11 +167,11 @@ static uint64_t overflow_now(const struct udp *u)
     return u->overflow + (uint32_t)(info[SK_MEMINFO_DROPS] - (uint32_t)u->overflow);
 }
 
-static void look_for_overflow(struct udp *u, int64_t now_ns)
+static void look_for_overflow(struct udp *u)
 {
-    if (now_ns < u->next_look_ns)
+    if (u->now_ns < u->next_look_ns)
         return;
-    u->next_look_ns = now_ns + LOOK_EVERY_NS;
+    u->next_look_ns = u->now_ns + LOOK_EVERY_NS;
     uint64_t overflow = overflow_now(u);
     u->overflows.n += overflow - u->overflow;
     u->overflow = overflow;
@@ -242,7 +263,7 @@ static void split(struct udp *u, unsigned message)
     const size_t size = piece_size(&u->messages[message].msg_hdr, left);
     do { /* an empty datagram is one, too */
         size_t n = left < size ? left : size;
-        add_piece(u, p, n, &u->peers[message]);
+        add_piece(u, p, n, u->has_senders ? &u->peers[message] : NULL);
         p += n;
         left -= n;
     } while (left > 0);
@@ -251,9 +272,12 @@ static void split(struct udp *u, unsigned message)
 /* How many messages came. */
 static unsigned receive(struct udp *u)
 {
+    u->has_senders = wants_senders(u);
     for (unsigned i = 0; i < u->n_messages; i++) {
-        u->messages[i].msg_hdr.msg_namelen = sizeof u->peers[i];
-        u->messages[i].msg_hdr.msg_controllen = sizeof u->controls[i];
+        struct msghdr *m = &u->messages[i].msg_hdr;
+        m->msg_name = u->has_senders ? &u->peers[i] : NULL;
+        m->msg_namelen = u->has_senders ? sizeof u->peers[i] : 0;
+        m->msg_controllen = sizeof u->controls[i];
     }
     int n = recvmmsg(u->fd, u->messages, u->n_messages, MSG_DONTWAIT, NULL);
     if (n < 0 && errno != EAGAIN && errno != EINTR)
@@ -274,9 +298,9 @@ static void on_readable(evutil_socket_t fd, short what, void *arg)
             split(u, i);
         settle_all(u);
     } while (n == u->n_messages && u->received - received < UDP_ROUND);
-    int64_t now_ns = clock_mono_ns();
-    look_for_overflow(u, now_ns);
-    say_all(u, now_ns);
+    u->now_ns = clock_mono_ns();
+    look_for_overflow(u);
+    say_all(u);
     if (u->on_round && u->fates[PASSED] != passed)
         u->on_round(u->on_round_arg);
 }
@@ -359,7 +383,8 @@ void udp_destroy(struct udp *u)
 {
     if (!u)
         return;
-    say_all(u, INT64_MAX - NOTE_EVERY_NS);
+    u->now_ns = INT64_MAX - NOTE_EVERY_NS;
+    say_all(u);
     if (u->readable)
         event_free(u->readable);
     if (u->fd >= 0)

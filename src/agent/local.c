@@ -307,22 +307,6 @@ void local_destroy(struct local *l)
     mem_free(l);
 }
 
-/* "cpu,disk*": does one of the patterns match? Empty: all do. */
-static bool matches(const char *patterns, struct slice name)
-{
-    struct slice rest = slice_str(patterns);
-    if (rest.n == 0)
-        return true;
-    while (rest.n) {
-        const char *comma = memchr(rest.p, ',', rest.n);
-        struct slice one = slice_of(rest.p, comma ? (size_t)(comma - rest.p) : rest.n);
-        if (text_glob(one, name))
-            return true;
-        rest = slice_from(rest, one.n + 1);
-    }
-    return false;
-}
-
 bool local_has_any(const struct local *l)
 {
     for (const struct consumer *c = l->first; c; c = c->next)
@@ -335,7 +319,7 @@ bool local_asks(const struct local *l, const char *event)
 {
     for (const struct consumer *c = l->first; c; c = c->next)
         for (size_t i = 0; i < c->n; i++)
-            if (c->subscriptions[i].events[0] && matches(c->subscriptions[i].events, slice_str(event)))
+            if (c->subscriptions[i].events[0] && text_glob_any(slice_str(c->subscriptions[i].events), slice_str(event)))
                 return true;
     return false;
 }
@@ -377,7 +361,7 @@ static void select_events(struct consumer *c, struct subscription *s, const stru
     struct block_writer *w = c->local->writer;
     for (size_t i = 0; i < b->n; i++) {
         const struct event *e = &b->events[i];
-        if (!matches(s->events, e->schema->name) || (s->where && !predicate_test(s->where, e)))
+        if (!text_glob_any(slice_str(s->events), e->schema->name) || (s->where && !predicate_test(s->where, e)))
             continue;
         int r = block_writer_add(w, e);
         if (r == E_LIMIT) {

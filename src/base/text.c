@@ -191,6 +191,20 @@ bool text_glob(struct slice pattern, struct slice s)
     return p == pattern.n;
 }
 
+bool text_glob_any(struct slice patterns, struct slice s)
+{
+    if (patterns.n == 0)
+        return true;
+    while (patterns.n) {
+        const char *comma = memchr(patterns.p, ',', patterns.n);
+        struct slice one = slice_of(patterns.p, comma ? (size_t)(comma - patterns.p) : patterns.n);
+        if (text_glob(one, s))
+            return true;
+        patterns = slice_from(patterns, one.n + 1);
+    }
+    return false;
+}
+
 static unsigned least(unsigned a, unsigned b)
 {
     return a < b ? a : b;

@@ -32,6 +32,8 @@ static inline int text_hex_digit(char c)
 /* Shell-style pattern: `*` any run, `?` one byte, `[a-z]` `[!a-z]` a class, `\` quotes. Case matters.
  * Linear in practice, never exponential: one backtrack point. */
 bool text_glob(struct slice pattern, struct slice s);
+/* "cpu,disk*": does one of the patterns match? Without any, all do. */
+bool text_glob_any(struct slice patterns, struct slice s);
 
 enum { TEXT_DISTANCE_MAX = 32 };
 

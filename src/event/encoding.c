@@ -106,9 +106,14 @@ static void begin_once(struct encoder *e, struct strbuf *out)
 
 int encoder_run(struct encoder *e, const struct batch *b, struct strbuf *out)
 {
+    bool had_begun = e->begun;
     begin_once(e, out);
     int rc = e->encoding->encoder->run(e->state, b, out);
-    return rc == 0 && strbuf_failed(out) ? -ENOMEM : rc;
+    if (rc == 0 && strbuf_failed(out))
+        rc = -ENOMEM;
+    if (rc < 0)
+        e->begun = had_begun; /* the head goes with the rest that the caller takes back */
+    return rc;
 }
 
 /* A file without events has a head all the same. */

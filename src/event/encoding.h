@@ -79,7 +79,8 @@ int decoder_run(struct decoder *d, struct slice data, bool at_end, struct batch_
 
 int encoder_create(const struct encoding *enc, struct encoder **out);
 void encoder_destroy(struct encoder *e); /* NULL is fine */
-/* Appends the encoded events of b (and once, first, the head of the file). -ENOMEM. */
+/* Appends the encoded events of b (and once, first, the head of the file). -ENOMEM: what it has appended is to be taken
+ * back; the next call is as if this one had not been. */
 int encoder_run(struct encoder *e, const struct batch *b, struct strbuf *out);
 /* Appends the tail of the file. */
 int encoder_end(struct encoder *e, struct strbuf *out);

@@ -257,6 +257,17 @@ static int shake_hands(struct stream *s)
     return leave(s) && !s->is_over ? 0 : -1;
 }
 
+/* A transport may hold bytes that the socket does not show: it is asked until it has none. */
+static bool may_hold_more(const struct stream *s)
+{
+    return s->transport && (!s->transport_ops->has_more || s->transport_ops->has_more(s->transport));
+}
+
+static const char *words_of(const struct stream *s)
+{
+    return s->transport && s->transport_ops->why ? s->transport_ops->why(s->transport) : "";
+}
+
 static void read_more(struct stream *s)
 {
     if (s->must_give && s->in.n && !take(s, 0))
@@ -267,14 +278,13 @@ static void read_more(struct stream *s)
         if (n == -EAGAIN)
             return;
         if (n <= 0) {
-            end(s, (int)n, "");
+            end(s, (int)n, words_of(s));
             return;
         }
-        if (!take(s, (size_t)n) || (!s->transport && n < STREAM_READ))
+        if (!take(s, (size_t)n) || (n < STREAM_READ && !may_hold_more(s)))
             return;
     }
-    /* A transport may hold bytes that the socket does not show: it is asked until it has none. */
-    if (s->transport && !s->is_paused)
+    if (!s->is_paused && may_hold_more(s))
         event_active(s->readable, EV_READ, 0);
 }
 

@@ -294,7 +294,8 @@ static void hard_end(struct transport *t)
     mem_free(t);
 }
 
-static const struct transport_ops hard = {hard_start, hard_handshake, hard_send, hard_receive, hard_end};
+static const struct transport_ops hard = {
+    .start = hard_start, .handshake = hard_handshake, .send = hard_send, .receive = hard_receive, .end = hard_end};
 
 static void a_transport_is_asked_until_it_has_nothing_more(void **state)
 {

@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "net/tls.h"
+
+#include "base/clock.h"
+#include "base/mem.h"
+#include "net/tls_link.h"
+
+#include <errno.h>
+
+enum {
+    TICKETS = 1, /* a connection: one is enough, a new one comes with each resumption */
+    TICKET_S = 24 * 3600
+};
+
+struct tls_server {
+    char *dir;
+    SSL_CTX *ctx;
+    struct tls_identity who;
+};
+
+/* May the ticket's bearer resume? Its certificate was verified when the ticket was made, by this very
+ * context: another one could not have opened the ticket. Only time has passed. */
+static SSL_TICKET_RETURN on_ticket(SSL *ssl, SSL_SESSION *session, const unsigned char *key_name, size_t n,
+                                   SSL_TICKET_STATUS status, void *arg)
+{
+    (void)ssl, (void)key_name, (void)n, (void)arg; /* the certificate is in the session */
+    if (status != SSL_TICKET_SUCCESS && status != SSL_TICKET_SUCCESS_RENEW)
+        return SSL_TICKET_RETURN_IGNORE_RENEW;
+    X509 *c = SSL_SESSION_get0_peer(session);
+    struct tls_identity who;
+    int64_t now = clock_utc_ns();
+    if (c && (certificate_identity(c, &who, NULL) < 0 || now >= who.not_after_ns ||
+              now < certificate_not_before_ns(c)))
+        return SSL_TICKET_RETURN_IGNORE_RENEW;
+    return status == SSL_TICKET_SUCCESS ? SSL_TICKET_RETURN_USE : SSL_TICKET_RETURN_USE_RENEW;
+}
+
+static int set_tickets(SSL_CTX *ctx, struct diag *why)
+{
+    static const unsigned char context[] = "gridline gateway";
+    (void)SSL_CTX_set_session_cache_mode(ctx, SSL_SESS_CACHE_OFF); /* the ticket holds it all */
+    (void)SSL_CTX_set_timeout(ctx, TICKET_S);
+    if (SSL_CTX_set_num_tickets(ctx, TICKETS) == 1 &&
+        SSL_CTX_set_session_id_context(ctx, context, sizeof context - 1) == 1 &&
+        SSL_CTX_set_session_ticket_cb(ctx, NULL, on_ticket, NULL) == 1)
+        return 0;
+    return diag_set(why, -EIO, 0, "TLS can't be set up: %s", certificate_reason());
+}
+
+static int load(struct tls_server *s, struct diag *why)
+{
+    struct folder f = {0};
+    SSL_CTX *ctx = NULL;
+    int r = folder_read(s->dir, &f, why);
+    if (r == 0 && f.who.role != TLS_GATEWAY)
+        r = diag_set(why, -EKEYREJECTED, 0, "%.100s is the identity of %s %.60s, not of a gateway", s->dir,
+                     identity_role_name(f.who.role), f.who.name);
+    if (r == 0)
+        r = folder_check_time(&f, clock_utc_ns(), why);
+    if (r == 0)
+        r = tls_context_create(&f, true, &ctx, why);
+    if (r == 0)
+        r = set_tickets(ctx, why);
+    if (r == 0) {
+        SSL_CTX_free(s->ctx); /* connections that have it keep it */
+        s->ctx = ctx;
+        s->who = f.who;
+    } else {
+        SSL_CTX_free(ctx);
+    }
+    folder_fini(&f);
+    return r;
+}
+
+int tls_server_create(const char *dir, struct tls_server **out, struct diag *why)
+{
+    size_t n = strlen(dir) + 1;
+    struct tls_server *s = mem_alloc(sizeof *s);
+    s->dir = mem_alloc(n);
+    memcpy(s->dir, dir, n);
+    int r = load(s, why);
+    if (r < 0) {
+        tls_server_destroy(s);
+        return r;
+    }
+    *out = s;
+    return 0;
+}
+
+void tls_server_destroy(struct tls_server *s)
+{
+    if (!s)
+        return;
+    SSL_CTX_free(s->ctx);
+    mem_free(s->dir);
+    mem_free(s);
+}
+
+int tls_server_reload(struct tls_server *s, struct diag *why)
+{
+    return load(s, why);
+}
+
+int64_t tls_server_not_after_ns(const struct tls_server *s)
+{
+    return s->who.not_after_ns;
+}
+
+const char *tls_server_name(const struct tls_server *s)
+{
+    return s->who.name;
+}
+
+static int start(void *ctx, int fd, const char *name, struct transport **out, struct diag *why)
+{
+    const struct tls_server *s = ctx;
+    (void)name; /* whoever calls */
+    return tls_link_start(s->ctx, fd, true, out, why);
+}
+
+const struct transport_ops tls_server_transport = {.start = start,
+                                                   .handshake = tls_link_handshake,
+                                                   .send = tls_link_send,
+                                                   .receive = tls_link_receive,
+                                                   .end = tls_link_end,
+                                                   .why = tls_link_why,
+                                                   .has_more = tls_link_has_more};
+
+int tls_identify(struct transport *t, struct tls_identity *out)
+{
+    X509 *c = SSL_get0_peer_certificate(t->ssl);
+    if (!c) {
+        *out = (struct tls_identity){.role = TLS_NOBODY};
+        return 0;
+    }
+    if (SSL_get_verify_result(t->ssl) != X509_V_OK || certificate_identity(c, out, NULL) < 0)
+        return E_PROTO;
+    return 0;
+}
+
+bool tls_is_resumed(struct transport *t)
+{
+    return SSL_session_reused(t->ssl) == 1;
+}

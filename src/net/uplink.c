@@ -510,6 +510,8 @@ int uplink_pump(struct uplink *u, int64_t now_ns)
         until = earlier(until, u->counts_at_ns + COUNTS_MS * ns_per_ms);
     if (must_spill(u))
         until = earlier(until, now_ns + SPILL_MS * ns_per_ms);
+    if (u->has_input)
+        until = now_ns;
     if (u->has_more && uplink_may_launch(u))
         until = earlier(until, now_ns + REPLAY_MS * ns_per_ms);
     return wait_ms(until, now_ns);
@@ -518,7 +520,12 @@ int uplink_pump(struct uplink *u, int64_t now_ns)
 int uplink_wait_fd(const struct uplink *u, short *events)
 {
     bool has_output = u->out_at < u->out.n;
-    *events = u->state == LINK_CONNECTING ? POLLOUT : (short)(POLLIN | (has_output ? POLLOUT : 0));
+    if (u->state == LINK_CONNECTING)
+        *events = POLLOUT;
+    else if (u->transport)
+        *events = (short)(u->read_wants | (has_output ? u->write_wants : 0));
+    else
+        *events = (short)(POLLIN | (has_output ? POLLOUT : 0));
     return u->fd;
 }
 
@@ -535,6 +542,11 @@ bool uplink_is_ready(const struct uplink *u)
 const char *uplink_address(const struct uplink *u)
 {
     return u->peers[u->peer].text;
+}
+
+const char *uplink_why(const struct uplink *u)
+{
+    return u->why.message;
 }
 
 int uplink_send(struct uplink *u, uint8_t type, struct slice payload)

@@ -23,6 +23,7 @@
 #include "base/err.h"
 #include "event/drop.h"
 #include "net/frame.h"
+#include "net/transport.h"
 
 enum {
     UPLINK_MARKS_MAX = 256, /* names */
@@ -67,13 +68,16 @@ struct uplink_options {
     uint64_t queue_max;           /* bytes of blocks in memory; 0 = 8 MiB */
     const struct uplink_ops *ops; /* borrowed; NULL = none, and each call may be NULL */
     void *arg;
+    /* For tls:// addresses; NULL = there are none. Both are borrowed. */
+    const struct transport_ops *transport;
+    void *transport_ctx;
 };
 
 struct uplink;
 
-/* addresses: tcp://HOST[:PORT], HOST[:PORT], unix:PATH; several separated by commas, blanks around them
- * ignored, tried in order. Opening never waits for the other side. *out is untouched on failure: -EINVAL,
- * -ENAMETOOLONG, -EHOSTUNREACH (a name that can't be resolved now, whichever of the list), E_LIMIT (too many
+/* addresses: tcp://HOST[:PORT], HOST[:PORT], tls://HOST[:PORT], unix:PATH; several separated by commas, blanks
+ * around them ignored, tried in order. Opening never waits for the other side. *out is untouched on failure: -EINVAL,
+ * -EPROTONOSUPPORT (tls:// without a transport), -ENAMETOOLONG, -EHOSTUNREACH (a name that can't be resolved now, whichever of the list), E_LIMIT (too many
  * addresses), -ENOMEM; *why (NULL is fine) says which. */
 int uplink_open(struct slice addresses, const struct uplink_options *options, struct uplink **out,
                 struct diag *why);
@@ -117,6 +121,9 @@ uint32_t uplink_dials(const struct uplink *u);
 bool uplink_is_ready(const struct uplink *u);
 /* The address in use, or tried next, as it was given. */
 const char *uplink_address(const struct uplink *u);
+/* Why the last attempt or connection ended, in words ("tls://gw: the certificate of gateway g expired at ..."); "" =
+ * not known, or it works. Borrowed until the next pump. */
+const char *uplink_why(const struct uplink *u);
 /* A frame of the owner's on this connection, sent by the next pump: it is not kept, not acknowledged, not
  * sent again. -ENOTCONN: not ready; -EAGAIN: too much waits to be sent; E_LIMIT: too large; -ENOMEM. */
 int uplink_send(struct uplink *u, uint8_t type, struct slice payload);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The list of addresses: tcp://HOST[:PORT], HOST[:PORT], unix:PATH, separated by commas. Each becomes one
+/* The list of addresses: tcp://HOST[:PORT], HOST[:PORT], tls://HOST[:PORT], unix:PATH, by commas. Each becomes one
  * socket address, or for a name as many as the resolver gives, up to UPLINK_PER_NAME_MAX. Here and nowhere
  * else names are resolved. */
 #include "net/uplink_internal.h"
 
 #include "base/mem.h"
-#include "base/num.h"
+#include "net/address.h"
 
 #include <errno.h>
 #include <netdb.h>
@@ -33,34 +33,10 @@ static int add_unix(struct uplink *u, struct slice path, size_t listed, const ch
     return 0;
 }
 
-/* HOST, HOST:PORT, [V6] or [V6]:PORT, as C strings. */
-static int split_host(struct slice url, char host[NI_MAXHOST], char port[NI_MAXSERV])
-{
-    struct slice h = url, p = {"", 0};
-    const char *bracket = url.n && url.p[0] == '[' ? memchr(url.p, ']', url.n) : NULL;
-    struct slice rest = bracket ? slice_from(url, (size_t)(bracket - url.p) + 1) : url;
-    const char *colon = rest.n ? memchr(rest.p, ':', rest.n) : NULL;
-    if (bracket && rest.n && colon != rest.p)
-        return -EINVAL;
-    if (bracket)
-        h = slice_of(url.p + 1, (size_t)(bracket - url.p) - 1);
-    else if (colon)
-        h.n = (size_t)(colon - url.p);
-    if (colon)
-        p = slice_from(rest, (size_t)(colon - rest.p) + 1);
-    uint64_t number = FRAME_PORT;
-    if (h.n == 0 || h.n >= NI_MAXHOST || (colon && num_parse_uint(p, &number) < 0) || number == 0 ||
-        number > UINT16_MAX)
-        return -EINVAL;
-    (void)snprintf(host, NI_MAXHOST, "%.*s", SLICE_ARG(h)); /* fits, as checked */
-    (void)snprintf(port, NI_MAXSERV, "%u", (unsigned)number);
-    return 0;
-}
-
 static int add_tcp(struct uplink *u, struct slice url, size_t listed, const char *text)
 {
-    char host[NI_MAXHOST], port[NI_MAXSERV];
-    int r = split_host(url, host, port);
+    char host[ADDRESS_HOST_MAX], port[ADDRESS_PORT_MAX];
+    int r = address_split(url, host, port);
     if (r < 0)
         return r;
     const struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICSERV};
@@ -85,26 +61,39 @@ static int add_tcp(struct uplink *u, struct slice url, size_t listed, const char
 
 static int add_address(struct uplink *u, struct slice address, size_t listed, const char *text)
 {
-    if (!slice_starts(address, SLICE_LIT("unix:")))
-        return add_tcp(u, slice_from(address, slice_starts(address, SLICE_LIT("tcp://")) ? 6 : 0), listed,
-                       text);
-    struct slice path = slice_from(address, 5);
-    return add_unix(u, slice_starts(path, SLICE_LIT("//")) ? slice_from(path, 2) : path, listed, text);
+    const struct slice is_unix = SLICE_LIT("unix:"), is_tcp = SLICE_LIT("tcp://"), is_tls = SLICE_LIT("tls://");
+    if (slice_starts(address, is_unix)) {
+        struct slice path = slice_from(address, is_unix.n);
+        return add_unix(u, slice_starts(path, SLICE_LIT("//")) ? slice_from(path, 2) : path, listed, text);
+    }
+    if (!slice_starts(address, is_tls))
+        return add_tcp(u, slice_from(address, slice_starts(address, is_tcp) ? is_tcp.n : 0), listed, text);
+    if (!u->options.transport)
+        return -EPROTONOSUPPORT;
+    size_t first = u->n_peers;
+    int r = add_tcp(u, slice_from(address, is_tls.n), listed, text);
+    for (size_t i = first; i < u->n_peers; i++)
+        u->peers[i].is_tls = true;
+    return r;
 }
 
-/* Takes the address at the front of *list, without blanks around it. false: there is no more. */
-static bool next_address(struct slice *list, bool is_one, struct slice *out)
+/* The next of the list; or all of it, if it is one. */
+static bool next(struct slice *list, bool is_one, struct slice *out)
 {
-    if (!list->p)
-        return false;
-    const char *comma = is_one || list->n == 0 ? NULL : memchr(list->p, ',', list->n);
-    *out = comma ? slice_of(list->p, (size_t)(comma - list->p)) : *list;
-    *list = comma ? slice_from(*list, out->n + 1) : (struct slice){0};
-    while (!is_one && out->n && out->p[0] == ' ')
-        *out = slice_from(*out, 1);
-    while (!is_one && out->n && out->p[out->n - 1] == ' ')
-        out->n--;
-    return true;
+    if (!is_one)
+        return address_next(list, out);
+    *out = *list;
+    *list = (struct slice){0};
+    return out->p != NULL;
+}
+
+static int refuse(struct diag *why, int r, uint32_t col, struct slice address)
+{
+    if (r == -EPROTONOSUPPORT)
+        return diag_set(why, r, col, "address '%.*s': no TLS here: it takes an identity (`gridline join`), and a "
+                                     "program sends to its agent, which has one",
+                        SLICE_ARG(address));
+    return diag_set(why, r, col, "address '%.*s': %s", SLICE_ARG(address), err_text(r));
 }
 
 int uplink_address_parse(struct uplink *u, struct slice addresses, struct diag *why)
@@ -123,13 +112,12 @@ int uplink_address_parse(struct uplink *u, struct slice addresses, struct diag *
     char *text = u->address_text;
     const char *start = addresses.p ? addresses.p : "";
     struct slice rest = slice_of(start, addresses.n), one;
-    for (size_t listed = 0; next_address(&rest, is_one, &one); listed++) {
+    for (size_t listed = 0; next(&rest, is_one, &one); listed++) {
         if (one.n)
             memcpy(text, one.p, one.n);
         int r = one.n ? add_address(u, one, listed, text) : -EINVAL;
         if (r < 0)
-            return diag_set(why, r, (uint32_t)(one.p - start) + 1, "address '%.*s': %s", SLICE_ARG(one),
-                            err_text(r));
+            return refuse(why, r, (uint32_t)(one.p - start) + 1, one);
         text += one.n + 1; /* zeroed */
     }
     struct uplink_peer *fitting = mem_try_resize(u->peers, u->n_peers * sizeof *fitting);

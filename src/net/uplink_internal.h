@@ -91,9 +91,10 @@ struct uplink_peer {
     socklen_t len;
     size_t listed;    /* its address's place in the list */
     const char *text; /* its address, in address_text */
+    bool is_tls;
 };
 
-enum link_state { LINK_DOWN, LINK_CONNECTING, LINK_HELLO, LINK_READY };
+enum link_state { LINK_DOWN, LINK_CONNECTING, LINK_HANDSHAKE, LINK_HELLO, LINK_READY };
 
 struct uplink {
     struct uplink_options options; /* host, prog, ops borrowed */
@@ -103,8 +104,12 @@ struct uplink {
     struct uplink_peer *peers; /* in the order in which they are tried */
     size_t n_peers, peer;      /* the one tried next, or in use */
     enum link_state state;
-    int fd;         /* -1 when down */
-    uint32_t dials; /* sockets opened so far */
+    int fd;                      /* -1 when down */
+    struct transport *transport; /* NULL = plain, or not started */
+    short read_wants, write_wants; /* of the transport: what to poll for before it is tried again */
+    bool has_input;                /* more was there than one pump reads */
+    struct diag why;               /* the last connection ended; message "" = not known */
+    uint32_t dials;                /* sockets opened so far */
     int64_t retry_at_ns, up_at_ns, heard_at_ns, pinged_at_ns;
     int64_t backoff_ms;
     bool has_progress; /* something was acknowledged on this connection */

@@ -10,6 +10,7 @@
 #include "net/uplink_internal.h"
 
 #include "base/clock.h"
+#include "base/text.h"
 
 #include <errno.h>
 #include <netinet/in.h>
@@ -20,6 +21,7 @@
 enum {
     PING_MS = 2000,
     SILENCE_MS = 5000,
+    HANDSHAKE_MS = 10000, /* of silence in a handshake: a gateway that starts again has thousands of them to do */
     BACKOFF_MIN_MS = 50,
     BACKOFF_MAX_MS = 5000,
     RETRY_MAX_MS = 60000,   /* a peer that says to wait longer is asked earlier */
@@ -37,6 +39,10 @@ static uint64_t next_random(struct uplink *u)
 
 void uplink_link_reset(struct uplink *u)
 {
+    if (u->transport)
+        u->options.transport->end(u->transport);
+    u->transport = NULL;
+    u->has_input = false;
     if (u->fd >= 0)
         (void)close(u->fd);
     u->fd = -1;
@@ -84,11 +90,16 @@ void uplink_link_break(struct uplink *u, int64_t now_ns, int64_t retry_ms)
         u->options.ops->on_down(u->options.arg);
 }
 
+/* The connection ends; what is known of why is kept for the owner. why "" = as the error says. */
+static void fail(struct uplink *u, int64_t now_ns, int error, const char *why)
+{
+    const char *text = why[0] ? why : error ? err_text(error) : "the other end hung up";
+    (void)diag_set(&u->why, error, 0, "%.80s: %s", uplink_address(u), text);
+    uplink_link_break(u, now_ns, 0);
+}
+
 static void say_hello(struct uplink *u, int64_t now_ns)
 {
-    int on = 1;
-    if (u->peers[u->peer].sa.ss_family != AF_UNIX)
-        (void)setsockopt(u->fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on); /* slower without, not wrong */
     greeting_put(&u->out);
     frame_put_hello(&u->out, &(struct frame_hello){.minor_low = 0,
                                                    .minor_high = FRAME_MINOR,
@@ -103,22 +114,57 @@ static void say_hello(struct uplink *u, int64_t now_ns)
         uplink_link_break(u, now_ns, 0);
 }
 
+static void shake_hands(struct uplink *u, int64_t now_ns)
+{
+    struct diag why = {0};
+    int r = u->options.transport->handshake(u->transport, &u->read_wants, &why);
+    if (r == 0) {
+        u->read_wants = POLLIN;
+        u->write_wants = POLLOUT;
+        say_hello(u, now_ns);
+    } else if (r != -EAGAIN) {
+        fail(u, now_ns, r, why.message);
+    }
+}
+
+/* The socket is connected. */
+static void on_connected(struct uplink *u, int64_t now_ns)
+{
+    const struct uplink_peer *p = &u->peers[u->peer];
+    struct diag why = {0};
+    int on = 1;
+    if (p->sa.ss_family != AF_UNIX)
+        (void)setsockopt(u->fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on); /* slower without, not wrong */
+    if (!p->is_tls) {
+        say_hello(u, now_ns);
+        return;
+    }
+    int r = u->options.transport->start(u->options.transport_ctx, u->fd, NULL, &u->transport, &why);
+    if (r < 0) {
+        fail(u, now_ns, r, why.message);
+        return;
+    }
+    u->state = LINK_HANDSHAKE;
+    u->heard_at_ns = now_ns;
+    shake_hands(u, now_ns);
+}
+
 static void dial(struct uplink *u, int64_t now_ns)
 {
     const struct sockaddr *sa = (const struct sockaddr *)&u->peers[u->peer].sa;
     u->fd = socket(sa->sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     u->dials++;
     if (u->fd < 0) {
-        uplink_link_break(u, now_ns, 0);
+        fail(u, now_ns, -errno, "");
         return;
     }
     u->heard_at_ns = now_ns;
     if (connect(u->fd, sa, u->peers[u->peer].len) == 0)
-        say_hello(u, now_ns);
+        on_connected(u, now_ns);
     else if (errno == EINPROGRESS || errno == EINTR)
         u->state = LINK_CONNECTING;
     else
-        uplink_link_break(u, now_ns, 0);
+        fail(u, now_ns, -errno, "");
 }
 
 static void finish_dialling(struct uplink *u, int64_t now_ns)
@@ -129,9 +175,9 @@ static void finish_dialling(struct uplink *u, int64_t now_ns)
     int error = 0;
     socklen_t len = sizeof error;
     if (getsockopt(u->fd, SOL_SOCKET, SO_ERROR, &error, &len) < 0 || error)
-        uplink_link_break(u, now_ns, 0);
+        fail(u, now_ns, -error, "");
     else
-        say_hello(u, now_ns);
+        on_connected(u, now_ns);
 }
 
 static int on_welcome(struct uplink *u, struct slice payload, int64_t now_ns)
@@ -144,6 +190,7 @@ static int on_welcome(struct uplink *u, struct slice payload, int64_t now_ns)
     u->held_seq = w.seq;
     u->up_at_ns = now_ns;
     u->counts_at_ns = now_ns;
+    u->why.message[0] = '\0';
     if (u->options.ops && u->options.ops->on_ready)
         u->options.ops->on_ready(u->options.arg, &w);
     return 0;
@@ -191,6 +238,16 @@ static int on_pong(struct slice payload)
     return frame_get_pong(payload, &p);
 }
 
+static void on_bye(struct uplink *u, struct slice payload, int64_t now_ns)
+{
+    struct frame_bye_reason bye = {.text = SLICE_LIT("")};
+    char text[120] = "the other end said goodbye";
+    if (frame_get_bye(payload, &bye) == 0 && bye.text.n && !text_has_control(bye.text) && text_is_utf8(bye.text))
+        (void)snprintf(text, sizeof text, "%.*s", (int)(bye.text.n < sizeof text ? bye.text.n : sizeof text - 1),
+                       bye.text.p);
+    fail(u, now_ns, 0, text);
+}
+
 /* What is the owner's to know. */
 static int on_other(struct uplink *u, const struct frame *f)
 {
@@ -216,7 +273,7 @@ static int on_frame(struct uplink *u, const struct frame *f, int64_t now_ns)
     case FRAME_PONG:
         return on_pong(f->payload);
     case FRAME_BYE:
-        uplink_link_break(u, now_ns, 0);
+        on_bye(u, f->payload, now_ns);
         return 1;
     default:
         return on_other(u, f);
@@ -239,32 +296,67 @@ static int take_frames(struct uplink *u, int64_t now_ns)
     return (int)n;
 }
 
+/* As recv and send, but -EINTR is tried again and an error is negative. */
+static ssize_t get_bytes(struct uplink *u, char *to, size_t n)
+{
+    ssize_t got;
+    if (u->transport)
+        return u->options.transport->receive(u->transport, to, n, &u->read_wants);
+    do
+        got = recv(u->fd, to, n, 0);
+    while (got < 0 && errno == EINTR);
+    return got < 0 ? -errno : got;
+}
+
+static ssize_t put_bytes(struct uplink *u, const char *p, size_t n)
+{
+    ssize_t sent;
+    if (u->transport)
+        return u->options.transport->send(u->transport, p, n, &u->write_wants);
+    do
+        sent = send(u->fd, p, n, MSG_NOSIGNAL);
+    while (sent < 0 && errno == EINTR);
+    return sent < 0 ? -errno : sent;
+}
+
+/* The transport's words, if it has any. */
+static const char *words_of(const struct uplink *u)
+{
+    const struct transport_ops *t = u->options.transport;
+    return u->transport && t->why ? t->why(u->transport) : "";
+}
+
 static void receive(struct uplink *u, int64_t now_ns)
 {
-    for (size_t total = 0; u->fd >= 0 && total < RECEIVE_MAX;) {
+    size_t total = 0;
+    while (u->fd >= 0 && total < RECEIVE_MAX) {
         size_t room = UPLINK_INPUT_MAX - u->in.n; /* never 0: a frame that fills it is whole */
         char *to = strbuf_room(&u->in, room);
-        ssize_t n = to ? recv(u->fd, to, room, 0) : 0;
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n < 0 && errno == EAGAIN)
+        ssize_t n = to ? get_bytes(u, to, room) : -ENOMEM;
+        if (n == -EAGAIN)
             return;
         if (n <= 0) {
-            uplink_link_break(u, now_ns, 0);
+            fail(u, now_ns, (int)n, words_of(u));
             return;
         }
         strbuf_advance(&u->in, (size_t)n);
         total += (size_t)n;
         u->bytes_received += (uint64_t)n;
         if (take_frames(u, now_ns) < 0)
-            uplink_link_break(u, now_ns, 0);
+            fail(u, now_ns, E_PROTO, "");
     }
+    u->has_input = u->fd >= 0;
 }
 
 bool uplink_link_is_waiting(const struct uplink *u)
 {
-    return u->state == LINK_CONNECTING || u->state == LINK_HELLO ||
+    return u->state == LINK_CONNECTING || u->state == LINK_HANDSHAKE || u->state == LINK_HELLO ||
            (u->state == LINK_READY && (u->flight.head || u->out_at < u->out.n));
+}
+
+static int64_t silence_ns(const struct uplink *u)
+{
+    return (u->state == LINK_HANDSHAKE ? HANDSHAKE_MS : SILENCE_MS) * ns_per_ms;
 }
 
 /* While nothing is owed the clock of silence stands still. What was launched since the last pump is owed from
@@ -277,8 +369,8 @@ static void watch(struct uplink *u, int64_t now_ns)
     if (!is_waiting)
         return;
     int64_t silent_ns = now_ns - u->heard_at_ns;
-    if (silent_ns >= SILENCE_MS * ns_per_ms) {
-        uplink_link_break(u, now_ns, 0);
+    if (silent_ns >= silence_ns(u)) {
+        fail(u, now_ns, -ETIMEDOUT, "it does not answer");
     } else if (u->state == LINK_READY && silent_ns >= PING_MS * ns_per_ms && !u->pinged_at_ns) {
         u->pinged_at_ns = now_ns;
         frame_put_ping(&u->out, &(struct frame_ping){++u->pings, clock_boot_ns()});
@@ -291,6 +383,9 @@ void uplink_link_pump(struct uplink *u, int64_t now_ns)
         dial(u, now_ns);
     if (u->state == LINK_CONNECTING)
         finish_dialling(u, now_ns);
+    else if (u->state == LINK_HANDSHAKE)
+        shake_hands(u, now_ns);
+    u->has_input = false;
     if (u->state == LINK_HELLO || u->state == LINK_READY)
         receive(u, now_ns);
     watch(u, now_ns);
@@ -305,18 +400,25 @@ static void keep_small(struct uplink *u)
     u->out_at = 0;
 }
 
+/* Nothing can be sent. If the other end said why before it hung up, that is still to be read. */
+static void give_up(struct uplink *u, int64_t now_ns, int error)
+{
+    if (u->transport && !words_of(u)[0])
+        receive(u, now_ns);
+    if (u->fd >= 0)
+        fail(u, now_ns, error, words_of(u));
+}
+
 void uplink_link_flush(struct uplink *u, int64_t now_ns)
 {
     while (u->state >= LINK_HELLO && u->out_at < u->out.n) {
-        ssize_t n = send(u->fd, u->out.p + u->out_at, u->out.n - u->out_at, MSG_NOSIGNAL);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n < 0 && errno == EAGAIN) {
+        ssize_t n = put_bytes(u, u->out.p + u->out_at, u->out.n - u->out_at);
+        if (n == -EAGAIN) {
             keep_small(u);
             return;
         }
         if (n < 0) {
-            uplink_link_break(u, now_ns, 0);
+            give_up(u, now_ns, (int)n);
             return;
         }
         u->out_at += (size_t)n;
@@ -335,5 +437,5 @@ int64_t uplink_link_next_ns(const struct uplink *u)
     if (!uplink_link_is_waiting(u))
         return INT64_MAX;
     bool may_ping = u->state == LINK_READY && !u->pinged_at_ns;
-    return u->heard_at_ns + (may_ping ? PING_MS : SILENCE_MS) * ns_per_ms;
+    return u->heard_at_ns + (may_ping ? PING_MS * ns_per_ms : silence_ns(u));
 }

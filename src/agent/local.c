@@ -240,7 +240,7 @@ static bool is_allowed(evutil_socket_t fd)
            (peer.uid == geteuid() || peer.uid == 0);
 }
 
-static void on_accept(void *arg, evutil_socket_t fd, const char *peer)
+static void on_accept(void *arg, evutil_socket_t fd, const struct listen_peer *peer)
 {
     struct local *l = arg;
     (void)peer; /* it is always "unix" */
@@ -277,7 +277,7 @@ int local_create(struct event_base *base, const char *path, void (*on_change)(vo
     *l = (struct local){.base = base, .on_change = on_change, .arg = arg, .writer = block_writer_create()};
     strbuf_printf(&address, "unix:%s", path);
     int r = l->writer && !strbuf_failed(&address)
-                ? listener_create(base, strbuf_slice(&address), on_accept, l, &l->listener, why)
+                ? listener_create(base, strbuf_slice(&address), 0, on_accept, l, &l->listener, why)
                 : -ENOMEM;
     strbuf_fini(&address);
     if (r < 0) {

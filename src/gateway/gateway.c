@@ -105,10 +105,10 @@ static struct access_identity identity_of(evutil_socket_t fd)
     return who;
 }
 
-static void on_connection(void *arg, evutil_socket_t fd, const char *peer)
+static void on_connection(void *arg, evutil_socket_t fd, const struct listen_peer *peer)
 {
     const struct session_way way = {.who = identity_of(fd)};
-    sessions_accept(&((struct gateway *)arg)->sessions, fd, peer, &way);
+    sessions_accept(&((struct gateway *)arg)->sessions, fd, peer->name, &way);
 }
 
 /* ---------------------------------------------------------------- workers and control */
@@ -375,7 +375,7 @@ static int add_listener(struct gateway *g, struct slice address, struct diag *wh
 {
     if (g->n_listeners == LISTENERS_MAX)
         return diag_set(why, -EINVAL, 0, "at most %d listen addresses", LISTENERS_MAX);
-    int r = listener_create(g->base, address, on_connection, g, &g->listeners[g->n_listeners], why);
+    int r = listener_create(g->base, address, 0, on_connection, g, &g->listeners[g->n_listeners], why);
     if (r == 0)
         log_info("listening on %s", listener_address(g->listeners[g->n_listeners++]));
     return r;

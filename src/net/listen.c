@@ -15,7 +15,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-enum { BACKLOG = 128, PEER_MAX = 80 };
+enum { BACKLOG = 4096 }; /* a gateway that starts again is called by all its workers at once */
 
 struct listener {
     struct evconnlistener *socket;
@@ -24,6 +24,7 @@ struct listener {
     void *arg;
     struct strbuf address;
     char *path; /* of a socket file that is ours; NULL = none */
+    bool is_tls;
 };
 
 void listen_print(const struct sockaddr *sa, socklen_t len, struct strbuf *out)
@@ -34,18 +35,31 @@ void listen_print(const struct sockaddr *sa, socklen_t len, struct strbuf *out)
     strbuf_printf(out, sa->sa_family == AF_INET6 ? "[%s]:%s" : "%s:%s", host, port);
 }
 
+static bool is_loopback(const struct sockaddr *sa)
+{
+    if (sa->sa_family == AF_INET)
+        return ntohl(((const struct sockaddr_in *)(const void *)sa)->sin_addr.s_addr) >> 24 == 127;
+    if (sa->sa_family != AF_INET6)
+        return false;
+    const struct in6_addr *v6 = &((const struct sockaddr_in6 *)(const void *)sa)->sin6_addr;
+    return IN6_IS_ADDR_LOOPBACK(v6) || (IN6_IS_ADDR_V4MAPPED(v6) && v6->s6_addr[12] == 127);
+}
+
 static void on_accept(struct evconnlistener *socket, evutil_socket_t fd, struct sockaddr *sa, int len,
                       void *arg)
 {
     (void)socket;
     struct listener *l = arg;
-    struct strbuf peer = {0};
+    struct strbuf name = {0};
+    struct listen_peer peer = {.is_unix = l->path != NULL, .is_tls = l->is_tls};
+    peer.is_local = peer.is_unix || is_loopback(sa);
     if (l->path)
-        strbuf_add_str(&peer, "unix");
+        strbuf_add_str(&name, "unix");
     else
-        listen_print(sa, (socklen_t)len, &peer);
-    l->accept(l->arg, fd, peer.n ? peer.p : "peer");
-    strbuf_fini(&peer);
+        listen_print(sa, (socklen_t)len, &name);
+    peer.name = name.n ? name.p : "peer";
+    l->accept(l->arg, fd, &peer);
+    strbuf_fini(&name);
 }
 
 static int open_reserve(void)
@@ -70,14 +84,6 @@ static void on_error(struct evconnlistener *socket, void *arg)
     l->reserve = open_reserve();
 }
 
-static bool is_loopback(const struct sockaddr *sa)
-{
-    if (sa->sa_family == AF_INET)
-        return ntohl(((const struct sockaddr_in *)(const void *)sa)->sin_addr.s_addr) >> 24 == 127;
-    return sa->sa_family == AF_INET6 &&
-           IN6_IS_ADDR_LOOPBACK(&((const struct sockaddr_in6 *)(const void *)sa)->sin6_addr);
-}
-
 static int start(struct listener *l, struct event_base *base, const struct sockaddr *sa, socklen_t len)
 {
     const unsigned flags = LEV_OPT_CLOSE_ON_FREE | LEV_OPT_CLOSE_ON_EXEC | LEV_OPT_REUSEABLE;
@@ -99,32 +105,46 @@ int listen_resolve(struct slice address, int socktype, struct addrinfo **out, st
         h = slice_of(h.p + 1, h.n - 2);
     if (h.n == 0 || h.n >= sizeof host || p.n == 0 || p.n >= sizeof port)
         return diag_set(why, -EINVAL, 0, "listen address %.*s is not HOST:PORT", SLICE_ARG(address));
-    (void)snprintf(host, sizeof host, "%.*s", SLICE_ARG(h));
+    (void)snprintf(host, sizeof host, "%.*s", SLICE_ARG(slice_eq_str(h, "*") ? SLICE_LIT("::") : h));
     (void)snprintf(port, sizeof port, "%.*s", SLICE_ARG(p));
     const struct addrinfo hints = {.ai_socktype = socktype, .ai_flags = AI_NUMERICSERV | AI_PASSIVE};
     int g = getaddrinfo(host, port, &hints, out);
     return g == 0 ? 0 : diag_set(why, -EINVAL, 0, "listen address %s:%s: %s", host, port, gai_strerror(g));
 }
 
-static int start_tcp(struct listener *l, struct event_base *base, struct slice rest, struct diag *why)
+/* Every address of this host. Without IPv6 (a kernel may have none) it is IPv4's. */
+static int start_any(struct listener *l, struct event_base *base, const struct sockaddr *sa, socklen_t len)
+{
+    int r = start(l, base, sa, len);
+    if (r != -EAFNOSUPPORT && r != -EADDRNOTAVAIL)
+        return r;
+    const struct sockaddr_in v4 = {.sin_family = AF_INET,
+                                   .sin_port = ((const struct sockaddr_in6 *)(const void *)sa)->sin6_port};
+    return start(l, base, (const struct sockaddr *)&v4, sizeof v4);
+}
+
+static int start_tcp(struct listener *l, struct event_base *base, struct slice rest, unsigned flags,
+                     struct diag *why)
 {
     struct addrinfo *found;
     int r = listen_resolve(rest, SOCK_STREAM, &found, why);
     if (r < 0)
         return r;
-    r = is_loopback(found->ai_addr) ? start(l, base, found->ai_addr, found->ai_addrlen) : -EACCES;
+    bool is_any = rest.n && rest.p[0] == '*', may = l->is_tls || (flags & LISTEN_INSECURE) || is_loopback(found->ai_addr);
+    if (may)
+        r = is_any ? start_any(l, base, found->ai_addr, found->ai_addrlen)
+                   : start(l, base, found->ai_addr, found->ai_addrlen);
     freeaddrinfo(found);
-    if (r == -EACCES)
-        return diag_set(
-            why, r, 0,
-            "listen address %.*s is not a loopback address: other hosts need TLS, which this version "
-            "does not have",
-            SLICE_ARG(rest));
+    if (!may)
+        return diag_set(why, -EACCES, 0,
+                        "listen address %.*s is not a loopback address: other hosts need TLS (tls://%.*s), or "
+                        "`insecure = true`",
+                        SLICE_ARG(rest), SLICE_ARG(rest));
     if (r < 0)
         return diag_set(why, r, 0, "listen address %.*s: %s", SLICE_ARG(rest), err_text(r));
     struct sockaddr_storage bound;
     socklen_t len = sizeof bound;
-    strbuf_add_str(&l->address, "tcp://");
+    strbuf_add_str(&l->address, l->is_tls ? "tls://" : "tcp://");
     if (getsockname(evconnlistener_get_fd(l->socket), (struct sockaddr *)&bound, &len) == 0)
         listen_print((const struct sockaddr *)&bound, len, &l->address);
     return 0;
@@ -163,17 +183,18 @@ static int start_unix(struct listener *l, struct event_base *base, struct slice 
     return 0;
 }
 
-int listener_create(struct event_base *base, struct slice address, listen_accept accept, void *arg,
+int listener_create(struct event_base *base, struct slice address, unsigned flags, listen_accept accept, void *arg,
                     struct listener **out, struct diag *why)
 {
-    const struct slice is_unix = SLICE_LIT("unix:"), is_tcp = SLICE_LIT("tcp://");
+    const struct slice is_unix = SLICE_LIT("unix:"), is_tcp = SLICE_LIT("tcp://"), is_tls = SLICE_LIT("tls://");
     struct listener *l = mem_alloc(sizeof *l);
     l->accept = accept;
     l->arg = arg;
     l->reserve = open_reserve();
-    int r = slice_starts(address, is_unix)
-                ? start_unix(l, base, slice_from(address, is_unix.n), why)
-                : start_tcp(l, base, slice_from(address, slice_starts(address, is_tcp) ? is_tcp.n : 0), why);
+    l->is_tls = slice_starts(address, is_tls);
+    size_t scheme = l->is_tls || slice_starts(address, is_tcp) ? is_tcp.n : 0;
+    int r = slice_starts(address, is_unix) ? start_unix(l, base, slice_from(address, is_unix.n), why)
+                                           : start_tcp(l, base, slice_from(address, scheme), flags, why);
     if (r == 0 && strbuf_failed(&l->address))
         r = diag_set(why, -ENOMEM, 0, "%s", err_text(-ENOMEM));
     if (r < 0) {
@@ -202,4 +223,9 @@ void listener_destroy(struct listener *l)
 const char *listener_address(const struct listener *l)
 {
     return l->address.p;
+}
+
+bool listener_is_tls(const struct listener *l)
+{
+    return l->is_tls;
 }

@@ -24,6 +24,7 @@ struct access_identity {
     enum access_kind kind;
     uint32_t uid; /* OWNER, LOCAL by Unix socket; else UINT32_MAX */
     char name[ACCESS_NAME_MAX]; /* of a certificate */
+    int64_t not_after_ns;       /* of a certificate: when it is over */
 };
 
 enum access_action {

@@ -3,7 +3,7 @@
 
 #include "base/text.h"
 
-enum { TOKEN_MAX = 1024, NAME_MAX_BYTES = 255, WHY_MAX = 1024 };
+enum { TOKEN_MAX = 256, NAME_MAX_BYTES = 255, TEXT_MAX = 1024 };
 
 void frame_put_join(struct strbuf *out, const struct frame_join *j)
 {
@@ -20,8 +20,8 @@ int frame_get_join(struct slice payload, struct frame_join *out)
     struct frame_join j = {.token = cursor_text(&c)};
     j.name = cursor_text(&c);
     j.request = cursor_text(&c);
-    if (c.bad || j.token.n > TOKEN_MAX || j.name.n == 0 || j.name.n > NAME_MAX_BYTES || text_has_control(j.name) ||
-        !text_is_utf8(j.name) || j.request.n > JOIN_REQUEST_MAX)
+    if (c.bad || j.token.n == 0 || j.token.n > TOKEN_MAX || j.name.n == 0 || j.name.n > NAME_MAX_BYTES ||
+        !text_is_utf8(j.name) || text_has_control(j.name) || j.request.n == 0 || j.request.n > JOIN_REQUEST_MAX)
         return E_PROTO;
     *out = j;
     return 0;
@@ -38,7 +38,7 @@ int frame_get_certify(struct slice payload, struct frame_certify *out)
 {
     struct cursor c = cursor_of(payload);
     struct slice request = cursor_text(&c);
-    if (c.bad || request.n > JOIN_REQUEST_MAX)
+    if (c.bad || request.n == 0 || request.n > JOIN_REQUEST_MAX)
         return E_PROTO;
     out->request = request;
     return 0;
@@ -59,7 +59,8 @@ int frame_get_certified(struct slice payload, struct frame_certified *out)
     struct frame_certified k = {.status = cursor_u16(&c)};
     k.text = cursor_text(&c);
     k.chain = cursor_text(&c);
-    if (c.bad || k.text.n > WHY_MAX || !text_is_utf8(k.text) || k.chain.n > JOIN_CHAIN_MAX)
+    if (c.bad || k.text.n > TEXT_MAX || !text_is_utf8(k.text) || text_has_control(k.text) ||
+        k.chain.n > JOIN_CHAIN_MAX || (k.status == 0) != (k.chain.n > 0))
         return E_PROTO;
     *out = k;
     return 0;

@@ -40,19 +40,26 @@ static void *open_module(struct diag *why)
     return module;
 }
 
-const struct secure_ops *secure_load(struct diag *why)
+/* The table of that name: every one begins with version and size. Loaded once. */
+static const void *load(const char *symbol, size_t size, struct diag *why)
 {
-    static const struct secure_ops *loaded;
-    if (loaded)
-        return loaded;
-    void *module = open_module(why);
-    const struct secure_ops *ops = module ? dlsym(module, SECURE_SYMBOL) : NULL;
-    if (!ops)
-        return NULL;
-    if (ops->version != SECURE_VERSION || ops->size != sizeof *ops) {
+    static void *module;
+    if (!module)
+        module = open_module(why);
+    const uint32_t *head = module ? dlsym(module, symbol) : NULL;
+    if (module && (!head || head[0] != SECURE_VERSION || head[1] != size)) {
         (void)diag_set(why, E_VERSION, 0, "the module %s is of another version of gridline", MODULE);
         return NULL;
     }
-    loaded = ops;
-    return loaded;
+    return head;
+}
+
+const struct secure_ops *secure_load(struct diag *why)
+{
+    return load(SECURE_SYMBOL, sizeof(struct secure_ops), why);
+}
+
+const struct secure_site_ops *secure_load_site(struct diag *why)
+{
+    return load(SECURE_SITE_SYMBOL, sizeof(struct secure_site_ops), why);
 }

@@ -12,12 +12,15 @@ extern const struct verb verb_convert;
 extern const struct verb verb_doctor;
 extern const struct verb verb_gateway;
 extern const struct verb verb_hosts;
+extern const struct verb verb_init;
+extern const struct verb verb_join;
 extern const struct verb verb_ledger;
 extern const struct verb verb_log;
 extern const struct verb verb_merge;
 extern const struct verb verb_sense;
 extern const struct verb verb_sensor;
 extern const struct verb verb_tail;
+extern const struct verb verb_token;
 extern const struct verb verb_worker;
 
 #endif

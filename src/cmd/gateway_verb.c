@@ -3,6 +3,8 @@
  * parses the same table. */
 #include "cmd/gateway_verb.h"
 
+#include "net/lease.h"
+
 #define AT(member) offsetof(struct gateway_main, member)
 
 static const struct option_spec table[] = {
@@ -10,6 +12,9 @@ static const struct option_spec table[] = {
      "take connections there: `tcp://HOST:PORT` (loopback only; port 0 = any) or `unix:PATH`"},
     {0, "socket", OPTION_FILE, "PATH", AT(gateway.socket),
      "take connections on this Unix socket, too: its owner may give orders"},
+    {0, "identity", OPTION_FILE, "DIR", AT(gateway.identity),
+     "the site's folder, as `gridline init` makes it: needed for tls:// addresses"},
+    {0, "insecure", OPTION_FLAG, NULL, AT(gateway.is_insecure), "other hosts may come without TLS"},
     {0, "udp", OPTION_TEXT, "ADDRESS", AT(gateway.udp),
      "take samples in datagrams there: `HOST:PORT` (default: as the first TCP address; empty: none)"},
     {0, "lease", OPTION_DURATION, "TIME", AT(gateway.lease_ns), "how long a worker may be silent (default 30s)"},
@@ -36,7 +41,7 @@ static const struct example examples[] = {
     {NULL, NULL},
 };
 
-static const struct gateway_main defaults = {.gateway = {.listen = "tcp://127.0.0.1:14830"}};
+static const struct gateway_main defaults = {.gateway = {.listen = "tcp://127.0.0.1:14830", .level = SEAL_PRIVATE}};
 
 const struct verb verb_gateway = {
     .name = "gateway",

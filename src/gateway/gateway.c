@@ -5,21 +5,18 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "event/level.h"
+#include "gateway/door.h"
 #include "gateway/own.h"
-#include "gateway/session.h"
 #include "gateway/udp.h"
-#include "net/listen.h"
 
 #include <errno.h>
 #include <event2/event.h>
 #include <inttypes.h>
-#include <netdb.h>
-#include <netinet/in.h>
 #include <signal.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
-enum { LISTENERS_MAX = 16, SIGNALS = 3, STOP_TICK_MS = 10, STOP_TICKS = 100 };
+enum { SIGNALS = 3, STOP_TICK_MS = 10, STOP_TICKS = 100 };
 #define LEDGER_EVERY_NS (60 * NS_PER_S)
 
 struct gateway {
@@ -36,8 +33,7 @@ struct gateway {
     struct stream_loop *streams;
     struct sessions sessions;
     int64_t ledger_at_ns; /* when the next `ledger` events are due, monotonic */
-    struct listener *listeners[LISTENERS_MAX];
-    size_t n_listeners;
+    struct door *door;
     struct encoder *print;
     struct strbuf printed;
     bool is_stopping;
@@ -69,46 +65,6 @@ static void on_store(void *arg, int r)
         log_error("journal %s: %s: senders are told to wait", g->options.journal, err_text(r));
     else
         log_info("journal %s: takes events again", g->options.journal);
-}
-
-/* ---------------------------------------------------------------- connections */
-
-static bool is_loopback(const struct sockaddr_storage *sa)
-{
-    if (sa->ss_family == AF_INET)
-        return ntohl(((const struct sockaddr_in *)(const void *)sa)->sin_addr.s_addr) >> 24 == 127;
-    return sa->ss_family == AF_INET6 && IN6_IS_ADDR_LOOPBACK(&((const struct sockaddr_in6 *)(const void *)sa)->sin6_addr);
-}
-
-/* Who is at the other end, as far as the socket tells. */
-static struct access_identity identity_of(evutil_socket_t fd)
-{
-    struct access_identity who = {.kind = ACCESS_INSECURE, .uid = UINT32_MAX};
-    struct sockaddr_storage sa = {0};
-    socklen_t len = sizeof sa;
-    struct ucred peer;
-    if (getsockname(fd, (struct sockaddr *)&sa, &len) < 0)
-        return (struct access_identity){.kind = ACCESS_NOBODY, .uid = UINT32_MAX};
-    if (sa.ss_family == AF_UNIX) {
-        who.kind = ACCESS_LOCAL;
-        len = sizeof peer;
-        if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &len) < 0)
-            return who;
-        who.uid = peer.uid;
-        if (peer.uid == geteuid() || peer.uid == 0)
-            who.kind = ACCESS_OWNER;
-        return who;
-    }
-    len = sizeof sa;
-    if (getpeername(fd, (struct sockaddr *)&sa, &len) == 0 && is_loopback(&sa))
-        who.kind = ACCESS_LOCAL;
-    return who;
-}
-
-static void on_connection(void *arg, evutil_socket_t fd, const struct listen_peer *peer)
-{
-    const struct session_way way = {.who = identity_of(fd)};
-    sessions_accept(&((struct gateway *)arg)->sessions, fd, peer->name, &way);
 }
 
 /* ---------------------------------------------------------------- workers and control */
@@ -217,6 +173,7 @@ static void on_tick(evutil_socket_t fd, short what, void *arg)
         g->ledger_at_ns = clock_mono_ns() + LEDGER_EVERY_NS;
         tell_ledger(g);
     }
+    door_tick(g->door, clock_utc_ns());
     own_flush(g->own);
     sessions_commit(&g->sessions);
     start_tick(g, next);
@@ -279,9 +236,7 @@ static void stop(struct gateway *g)
         return;
     g->is_stopping = true;
     log_info("stopping");
-    for (size_t i = 0; i < g->n_listeners; i++)
-        listener_destroy(g->listeners[i]);
-    g->n_listeners = 0;
+    door_close(g->door);
     udp_destroy(g->udp);
     g->udp = NULL;
     own_gateway_state(g->own, LEVEL_NOTICE, "stopping", "");
@@ -337,7 +292,7 @@ static int open_workers(struct gateway *g, struct diag *why)
 {
     const struct workers_options options = {.lease_ms = (uint32_t)(g->options.lease_ns / 1000000),
                                             .renew_ms = (uint32_t)(g->options.renew_ns / 1000000),
-                                            .level = SEAL_PRIVATE,
+                                            .level = g->options.level,
                                             .ops = &worker_callbacks,
                                             .arg = g};
     g->workers = workers_create(&options);
@@ -367,32 +322,14 @@ static int open_loop(struct gateway *g, struct diag *why)
                                     .ingest = g->ingest,
                                     .commit = g->commit,
                                     .workers = g->workers,
-                                    .control = g->control};
+                                    .control = g->control,
+                                    .max = g->options.connections_max};
     return 0;
-}
-
-static int add_listener(struct gateway *g, struct slice address, struct diag *why)
-{
-    if (g->n_listeners == LISTENERS_MAX)
-        return diag_set(why, -EINVAL, 0, "at most %d listen addresses", LISTENERS_MAX);
-    int r = listener_create(g->base, address, 0, on_connection, g, &g->listeners[g->n_listeners], why);
-    if (r == 0)
-        log_info("listening on %s", listener_address(g->listeners[g->n_listeners++]));
-    return r;
-}
-
-static const char *first_tcp(const struct gateway *g)
-{
-    static const char scheme[] = "tcp://";
-    for (size_t i = 0; i < g->n_listeners; i++)
-        if (strncmp(listener_address(g->listeners[i]), scheme, sizeof scheme - 1) == 0)
-            return listener_address(g->listeners[i]) + sizeof scheme - 1;
-    return "";
 }
 
 static int open_udp(struct gateway *g, struct diag *why)
 {
-    const char *address = g->options.udp ? g->options.udp : first_tcp(g);
+    const char *address = g->options.udp ? g->options.udp : door_first_host(g->door);
     if (!address[0])
         return 0;
     int r = udp_create(g->base, slice_str(address), g->workers, &g->udp, why);
@@ -404,24 +341,13 @@ static int open_udp(struct gateway *g, struct diag *why)
     return 0;
 }
 
-static int open_listeners(struct gateway *g, struct diag *why)
+static int open_door(struct gateway *g, struct diag *why)
 {
-    struct slice list = slice_str(g->options.listen);
-    for (size_t at = 0; at < list.n;) {
-        size_t n = strcspn(list.p + at, ", ");
-        struct slice address = slice_of(list.p + at, n);
-        at += n + 1;
-        int r = n ? add_listener(g, address, why) : 0;
-        if (r < 0)
-            return r;
-    }
-    struct strbuf socket = {0};
-    strbuf_printf(&socket, "unix:%s", g->options.socket ? g->options.socket : "");
-    int r = g->options.socket ? add_listener(g, strbuf_slice(&socket), why) : 0;
-    strbuf_fini(&socket);
-    if (r < 0)
-        return r;
-    return g->n_listeners ? 0 : diag_set(why, -EINVAL, 0, "no address to listen on");
+    const struct door_options options = {.listen = g->options.listen,
+                                         .socket = g->options.socket,
+                                         .identity = g->options.identity,
+                                         .is_insecure = g->options.is_insecure};
+    return door_create(g->base, &g->sessions, &options, &g->door, why);
 }
 
 static int write_ready(const struct gateway *g, struct diag *why)
@@ -429,8 +355,9 @@ static int write_ready(const struct gateway *g, struct diag *why)
     struct strbuf out = {0};
     if (!g->options.ready_file)
         return 0;
-    for (size_t i = 0; i < g->n_listeners; i++)
-        strbuf_printf(&out, "%s\n", listener_address(g->listeners[i]));
+    const char *address;
+    for (size_t i = 0; (address = door_address(g->door, i)); i++)
+        strbuf_printf(&out, "%s\n", address);
     int r = strbuf_failed(&out) ? -ENOMEM : write_file(g->options.ready_file, strbuf_slice(&out));
     strbuf_fini(&out);
     return r < 0 ? diag_set(why, r, 0, "ready file %s: %s", g->options.ready_file, err_text(r)) : 0;
@@ -461,7 +388,7 @@ int gateway_create(const struct gateway_options *options, struct gateway **out, 
     if (r == 0)
         r = open_loop(g, why);
     if (r == 0)
-        r = open_listeners(g, why);
+        r = open_door(g, why);
     if (r == 0)
         r = open_udp(g, why);
     if (r == 0)
@@ -478,10 +405,11 @@ void gateway_destroy(struct gateway *g)
 {
     if (!g)
         return;
-    for (size_t i = 0; i < g->n_listeners; i++)
-        listener_destroy(g->listeners[i]);
+    if (g->door)
+        door_close(g->door);
     udp_destroy(g->udp);
     sessions_destroy_all(&g->sessions);
+    door_destroy(g->door);
     control_destroy(g->control);
     own_destroy(g->own);
     workers_destroy(g->workers);

@@ -13,6 +13,10 @@
 struct gateway_options {
     const char *listen;           /* addresses (listen.h), separated by commas or spaces */
     const char *socket;           /* a Unix socket for commands and local programs; NULL = none */
+    const char *identity;         /* the site's folder, for TLS; NULL = none */
+    bool is_insecure;             /* other hosts may come without TLS */
+    uint8_t level;                /* enum seal_level of datagrams off loopback */
+    uint32_t connections_max;     /* 0 = SESSIONS_MAX */
     const char *udp;              /* HOST:PORT; NULL = that of the first TCP address, "" = no datagrams */
     const char *journal;          /* directory */
     uint64_t journal_max;         /* bytes; 0 = 1 GiB */

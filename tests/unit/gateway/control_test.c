@@ -583,7 +583,7 @@ static void programs_are_activated_behind_the_agent(void **state)
     assert_string_equal(b.activated, ""); /* not before the agent has said what it costs */
     answer_as(&b, 0, CONTROL_DONE, "");
     assert_string_equal(b.activated, "a: disk*=12;");
-    assert_true(says(&k[0], "programs_here=2"));
+    assert_true(says(&k[0], "programs=2"));
     ask(&b, &k[1], &(struct question){.verb = "activate", .pattern = "net*", .level = "off"});
     answer_as(&b, 1, CONTROL_DONE, "");
     assert_string_equal(b.activated, "a: disk*=12;a: disk*=12 net*=-1;"); /* the list has both */

@@ -8,7 +8,8 @@
 static bool is_level(const char *word)
 {
     uint8_t level;
-    return strcmp(word, "off") == 0 || strcmp(word, "default") == 0 || level_parse(slice_str(word), &level) == 0;
+    return strcmp(word, "off") == 0 || strcmp(word, "default") == 0 ||
+           level_parse(slice_str(word), &level) == 0;
 }
 
 static int activate_run(void *state, struct operands words)
@@ -29,11 +30,7 @@ static int activate_run(void *state, struct operands words)
 }
 
 static const struct option_spec table[] = {
-    QUESTION_WHERE,
-    ORDER_CEILING,
-    ORDER_DRY("only say what it would cost"),
-    QUESTION_OPTIONS,
-    {0},
+    QUESTION_WHERE, ORDER_CEILING, ORDER_DRY("only say what it would cost"), QUESTION_OPTIONS, {0},
 };
 
 static const struct example examples[] = {
@@ -48,8 +45,10 @@ const struct verb verb_activate = {
     .summary = "which events instrumented programs write",
     .operands = "EVENTS LEVEL|off|default [PATTERN...]",
     .description =
-        "Tells programs that use libgridline, on the hosts of workers that match a PATTERN and for which `--where` is true "
-        "(none: on all), to write events whose names match EVENTS from LEVEL up; `off`: none of them; `default`: as if "
+        "Tells programs that use libgridline, on the hosts of workers that match a PATTERN and for which "
+        "`--where` is true "
+        "(none: on all), to write events whose names match EVENTS from LEVEL up; `off`: none of them; "
+        "`default`: as if "
         "nobody had asked. What is asked for last counts.\n"
         "The agents say first what that is predicted to cost, and refuse where it is above `--ceiling`.\n"
         "Says n of m at the end, and ends with 4 if some did not answer or could not.",

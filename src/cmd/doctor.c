@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* gridline doctor: what is wrong here, and what to do about it. Each check looks at one thing with what there is, gives
- * one finding or several, and goes on: nothing that is missing ends the others. */
+/* gridline doctor: what is wrong here, and what to do about it. Each check looks at one thing with what there
+ * is, gives one finding or several, and goes on: nothing that is missing ends the others. */
 #include "agent/config.h"
 #include "base/clock.h"
 #include "base/map.h"
@@ -22,8 +22,8 @@
 
 enum {
     DESCRIPTORS_LOW = 1024,
-    LOSS_PERCENT = 1,      /* of datagrams */
-    FREE_LOW_PERCENT = 5,  /* of a file system */
+    LOSS_PERCENT = 1,     /* of datagrams */
+    FREE_LOW_PERCENT = 5, /* of a file system */
     JOURNAL_FULL_PERCENT = 80,
     NAMED_MAX = 5 /* hosts named in one finding */
 };
@@ -66,9 +66,10 @@ static void print_finding(const char *result, const char *check, const char *tex
     strbuf_fini(&out);
 }
 
-static void find(struct doctor *d, enum result result, const char *check, const char *next, const char *format, ...)
-    __attribute__((format(printf, 5, 6)));
-static void find(struct doctor *d, enum result result, const char *check, const char *next, const char *format, ...)
+static void find(struct doctor *d, enum result result, const char *check, const char *next,
+                 const char *format, ...) __attribute__((format(printf, 5, 6)));
+static void find(struct doctor *d, enum result result, const char *check, const char *next,
+                 const char *format, ...)
 {
     static const char *const words[] = {"ok", "warning", "problem", "skipped"};
     struct args_writer row = {0};
@@ -109,7 +110,8 @@ static void check_config(struct doctor *d)
     struct config_flags flags = {.file = d->options->config};
     struct diag why = {0};
     if (config_load(&flags, &d->config, &why) < 0) {
-        find(d, RESULT_PROBLEM, "configuration", "`gridline config check` lists everything that is wrong", "%s", why.message);
+        find(d, RESULT_PROBLEM, "configuration", "`gridline config check` lists everything that is wrong",
+             "%s", why.message);
         return;
     }
     size_t running = 0;
@@ -125,7 +127,8 @@ static void check_descriptors(struct doctor *d)
     if (getrlimit(RLIMIT_NOFILE, &limit) < 0)
         find(d, RESULT_SKIPPED, "descriptors", "", "%s", err_text(-errno));
     else if (limit.rlim_max < DESCRIPTORS_LOW)
-        find(d, RESULT_WARNING, "descriptors", "raise it (ulimit -Hn, LimitNOFILE=): a gateway needs one a worker",
+        find(d, RESULT_WARNING, "descriptors",
+             "raise it (ulimit -Hn, LimitNOFILE=): a gateway needs one a worker",
              "programs started from here may open at most %" PRIu64 " files", (uint64_t)limit.rlim_max);
     else
         find(d, RESULT_OK, "descriptors", "", "up to %" PRIu64 " open files", (uint64_t)limit.rlim_max);
@@ -138,7 +141,8 @@ static void check_kernel_clock(struct doctor *d)
     if (state < 0)
         find(d, RESULT_SKIPPED, "kernel clock", "", "%s", err_text(-errno));
     else if (state == TIME_ERROR || (t.status & STA_UNSYNC))
-        find(d, RESULT_WARNING, "kernel clock", "run chrony or another NTP client; agents of a gateway correct their times anyway",
+        find(d, RESULT_WARNING, "kernel clock",
+             "run chrony or another NTP client; agents of a gateway correct their times anyway",
              "nobody synchronises this host's clock");
     else
         find(d, RESULT_OK, "kernel clock", "", "synchronised within %ld ms", t.maxerror / 1000);
@@ -169,27 +173,30 @@ static void check_folder(struct doctor *d, const char *check, const char *path, 
         return;
     }
     if (!nearest_folder(path, &folder) || stat(folder.p, &st) < 0 || statvfs(folder.p, &fs) < 0) {
-        find(d, RESULT_PROBLEM, check, "make the folder, or name another one", "%s: %s", path, err_text(-errno));
+        find(d, RESULT_PROBLEM, check, "make the folder, or name another one", "%s: %s", path,
+             err_text(-errno));
         strbuf_fini(&folder);
         return;
     }
     uint64_t free_bytes = (uint64_t)fs.f_bavail * fs.f_frsize, all = (uint64_t)fs.f_blocks * fs.f_frsize;
     bool is_low = free_bytes < wanted || free_bytes < all / 100 * FREE_LOW_PERCENT;
     if (access(folder.p, W_OK) < 0 && st.st_uid != geteuid())
-        find(d, RESULT_SKIPPED, check, "run this as the user whose agent it is", "%s belongs to user %u", folder.p,
-             (unsigned)st.st_uid);
+        find(d, RESULT_SKIPPED, check, "run this as the user whose agent it is", "%s belongs to user %u",
+             folder.p, (unsigned)st.st_uid);
     else if (access(folder.p, W_OK) < 0)
-        find(d, RESULT_PROBLEM, check, "give it back its rights, or name another folder", "%s: %s", folder.p, err_text(-errno));
+        find(d, RESULT_PROBLEM, check, "give it back its rights, or name another folder", "%s: %s", folder.p,
+             err_text(-errno));
     else if (is_low)
         find(d, RESULT_WARNING, check, "make room: events that wait for a gateway are kept there",
-             "%s: %" PRIu64 " MiB free, %" PRIu64 " MiB may be needed", folder.p, free_bytes >> 20, wanted >> 20);
+             "%s: %" PRIu64 " MiB free, %" PRIu64 " MiB may be needed", folder.p, free_bytes >> 20,
+             wanted >> 20);
     else
         find(d, RESULT_OK, check, "", "%s: writable, %" PRIu64 " MiB free", folder.p, free_bytes >> 20);
     strbuf_fini(&folder);
 }
 
-/* An identity folder: is the certificate there, and is there time to renew it? Renewing begins at two thirds of its
- * life, so one that is older was not renewed. */
+/* An identity folder: is the certificate there, and is there time to renew it? Renewing begins at two thirds
+ * of its life, so one that is older was not renewed. */
 static void check_certificate(struct doctor *d, const char *dir)
 {
     struct diag why = {0};
@@ -206,14 +213,16 @@ static void check_certificate(struct doctor *d, const char *dir)
     }
     const struct secure_ops *ops = secure_load(&why);
     if (!ops || ops->open(dir, "", &identity, &why) < 0) {
-        find(d, RESULT_PROBLEM, "certificate", "`gridline join` gets a new one with a token", "%s: %s", dir, why.message);
+        find(d, RESULT_PROBLEM, "certificate", "`gridline join` gets a new one with a token", "%s: %s", dir,
+             why.message);
         return;
     }
     char at[CLOCK_TEXT_MAX];
     int64_t renew_at_ns = ops->renew_at_ns(identity);
     size_t n = clock_print_iso(at, renew_at_ns);
     if (renew_at_ns <= clock_utc_ns())
-        find(d, RESULT_WARNING, "certificate", "is the agent running and connected? It renews its certificate by itself",
+        find(d, RESULT_WARNING, "certificate",
+             "is the agent running and connected? It renews its certificate by itself",
              "%s: should have been renewed at %.*s: less than a third of its life is left", dir, (int)n, at);
     else
         find(d, RESULT_OK, "certificate", "", "%s: good, will be renewed at %.*s", dir, (int)n, at);
@@ -234,7 +243,8 @@ static void check_identities(struct doctor *d)
 
 /* ---------------------------------------------------------------- the gateway */
 
-/* --gateway; else this host's own if its socket is there; else the first that the agent is configured with. */
+/* --gateway; else this host's own if its socket is there; else the first that the agent is configured with.
+ */
 static void choose_gateway(struct doctor *d)
 {
     if (d->options->question.gateway) {
@@ -266,19 +276,22 @@ static void check_gateway(struct doctor *d)
                                   .timeout_ns = d->options->question.timeout_ns,
                                   .on_wait = on_wait};
     if (ask_open(&o, &d->ask, &why) < 0) {
-        find(d, RESULT_PROBLEM, "gateway", "start one (`gridline gateway`), or name one with --gateway", "%s", why.message);
+        find(d, RESULT_PROBLEM, "gateway", "start one (`gridline gateway`), or name one with --gateway", "%s",
+             why.message);
         return;
     }
     ask_clock(d->ask, &clock);
-    find(d, RESULT_OK, "gateway", "", "%s answers within %.3f ms", ask_address(d->ask), (double)clock.rtt_ns / 1e6);
+    find(d, RESULT_OK, "gateway", "", "%s answers within %.3f ms", ask_address(d->ask),
+         (double)clock.rtt_ns / 1e6);
     int64_t away = clock.offset_ns < 0 ? -clock.offset_ns : clock.offset_ns;
     if (away - clock.bound_ns > NS_PER_S)
-        find(d, RESULT_WARNING, "clock", "synchronise both hosts' clocks; agents correct their times by the gateway's",
+        find(d, RESULT_WARNING, "clock",
+             "synchronise both hosts' clocks; agents correct their times by the gateway's",
              "this host's clock is %.3f s %s the gateway's, within %.3f ms", (double)away / 1e9,
              clock.offset_ns < 0 ? "before" : "behind", (double)clock.bound_ns / 1e6);
     else
-        find(d, RESULT_OK, "clock", "", "%+.3f ms to the gateway's, within %.3f ms", (double)clock.offset_ns / 1e6,
-             (double)clock.bound_ns / 1e6);
+        find(d, RESULT_OK, "clock", "", "%+.3f ms to the gateway's, within %.3f ms",
+             (double)clock.offset_ns / 1e6, (double)clock.bound_ns / 1e6);
 }
 
 /* All pages of a verb. false: said why not. */
@@ -293,7 +306,8 @@ static bool ask_all(struct doctor *d, const char *verb, ask_row row, struct ask_
         args_writer_reset(&args);
         args_add(&args, SLICE_LIT("after"), after);
         args_add_uint(&args, "timeout_ms", 5000);
-        const struct ask_question q = {.verb = slice_str(verb), .args = args_of(&args), .silence_ns = 10 * NS_PER_S};
+        const struct ask_question q = {
+            .verb = slice_str(verb), .args = args_of(&args), .silence_ns = 10 * NS_PER_S};
         r = ask_run(d->ask, &q, row, d, end, &why);
         is_done = r == 0 && (end->status == CONTROL_DONE || end->status == CONTROL_PARTLY);
         after = is_done ? args_value(end->args, "after") : value_none();
@@ -301,7 +315,8 @@ static bool ask_all(struct doctor *d, const char *verb, ask_row row, struct ask_
     args_writer_fini(&args);
     if (is_done)
         return true;
-    find(d, RESULT_SKIPPED, verb, r == 0 && end->status == CONTROL_NOT_ALLOWED ? "ask as the gateway's owner or an operator" : "",
+    find(d, RESULT_SKIPPED, verb,
+         r == 0 && end->status == CONTROL_NOT_ALLOWED ? "ask as the gateway's owner or an operator" : "",
          "%.*s", r < 0 ? (int)strlen(why.message) : (int)end->text.n, r < 0 ? why.message : end->text.p);
     return false;
 }
@@ -326,7 +341,8 @@ static int take_worker(void *arg, const struct frame_answer *row)
 static void find_loss(struct doctor *d)
 {
     if (d->streaming.n)
-        find(d, RESULT_WARNING, "datagrams", "let UDP to the gateway's port pass; until then samples go over the connection",
+        find(d, RESULT_WARNING, "datagrams",
+             "let UDP to the gateway's port pass; until then samples go over the connection",
              "datagrams of %" PRIu64 " workers do not arrive: %s", d->streaming.n, d->streaming.names.p);
     else if (d->sent == 0)
         find(d, RESULT_OK, "datagrams", "", "no worker has sent any yet");
@@ -334,11 +350,13 @@ static void find_loss(struct doctor *d)
         find(d, RESULT_OK, "datagrams", "", "they pass from all workers that send any");
     double percent = d->sent ? 100.0 * (double)d->lost / (double)d->sent : 0;
     if (percent > LOSS_PERCENT)
-        find(d, RESULT_WARNING, "loss", "`gridline hosts --long` has it by worker; look at the network on the way",
-             "%" PRIu64 " of %" PRIu64 " datagrams were lost (%.2f%%) since each worker's samples began", d->lost, d->sent,
-             percent);
+        find(d, RESULT_WARNING, "loss",
+             "`gridline hosts --long` has it by worker; look at the network on the way",
+             "%" PRIu64 " of %" PRIu64 " datagrams were lost (%.2f%%) since each worker's samples began",
+             d->lost, d->sent, percent);
     else
-        find(d, RESULT_OK, "loss", "", "%" PRIu64 " of %" PRIu64 " datagrams were lost (%.2f%%)", d->lost, d->sent, percent);
+        find(d, RESULT_OK, "loss", "", "%" PRIu64 " of %" PRIu64 " datagrams were lost (%.2f%%)", d->lost,
+             d->sent, percent);
 }
 
 static void check_workers(struct doctor *d)
@@ -350,10 +368,12 @@ static void check_workers(struct doctor *d)
         find(d, RESULT_WARNING, "workers", "they may be on their way back; `gridline hosts` shows since when",
              "%" PRIu64 " of %" PRIu64 " are late: %s", d->late.n, d->workers, d->late.names.p);
     if (d->expired.n)
-        find(d, RESULT_WARNING, "workers", "look at these hosts; one that is gone for good is forgotten after a week",
+        find(d, RESULT_WARNING, "workers",
+             "look at these hosts; one that is gone for good is forgotten after a week",
              "%" PRIu64 " of %" PRIu64 " have expired: %s", d->expired.n, d->workers, d->expired.names.p);
     if (d->workers == 0)
-        find(d, RESULT_WARNING, "workers", "name this gateway in the agents' configuration (`gateway`)", "there are none");
+        find(d, RESULT_WARNING, "workers", "name this gateway in the agents' configuration (`gateway`)",
+             "there are none");
     else if (!d->late.n && !d->expired.n)
         find(d, RESULT_OK, "workers", "", "%" PRIu64 ", none late or expired", d->workers);
     find_loss(d);
@@ -372,11 +392,14 @@ static void check_status(struct doctor *d)
     if (!ask_all(d, "status", take_nothing, &end))
         return;
     uint64_t bytes = args_uint(end.args, "journal.bytes", 0), max = args_uint(end.args, "journal.max", 0);
-    uint64_t failures = args_uint(end.args, "journal.failures", 0), overflow = args_uint(end.args, "datagrams.overflow", 0);
+    uint64_t failures = args_uint(end.args, "journal.failures", 0),
+             overflow = args_uint(end.args, "datagrams.overflow", 0);
     if (failures)
-        find(d, RESULT_PROBLEM, "journal", "look at the gateway's log and its disk", "writing failed %" PRIu64 " times", failures);
+        find(d, RESULT_PROBLEM, "journal", "look at the gateway's log and its disk",
+             "writing failed %" PRIu64 " times", failures);
     else if (max && bytes >= max / 100 * JOURNAL_FULL_PERCENT)
-        find(d, RESULT_WARNING, "journal", "raise its limit (`journal_max`); when it is full senders have to wait",
+        find(d, RESULT_WARNING, "journal",
+             "raise its limit (`journal_max`); when it is full senders have to wait",
              "%" PRIu64 " of %" PRIu64 " MiB are used", bytes >> 20, max >> 20);
     else if (max)
         find(d, RESULT_OK, "journal", "", "%" PRIu64 " of %" PRIu64 " MiB are used", bytes >> 20, max >> 20);
@@ -407,8 +430,8 @@ static void check_sensors(struct doctor *d)
     if (d->workers == 0 || !ask_all(d, "sensor.list", take_sensor, &end))
         return;
     if (d->failing.n)
-        find(d, RESULT_WARNING, "sensors", "`gridline sensor list` says why", "%" PRIu64 " of %" PRIu64 " fail: %s",
-             d->failing.n, d->sensors, d->failing.names.p);
+        find(d, RESULT_WARNING, "sensors", "`gridline sensor list` says why",
+             "%" PRIu64 " of %" PRIu64 " fail: %s", d->failing.n, d->sensors, d->failing.names.p);
     else
         find(d, RESULT_OK, "sensors", "", "%" PRIu64 " answered for, none fails", d->sensors);
 }
@@ -440,7 +463,8 @@ static int doctor_run(void *state, struct operands none)
     check_config(&d);
     check_descriptors(&d);
     check_kernel_clock(&d);
-    check_folder(&d, "state folder", d.config ? d.config->state_dir : NULL, d.config ? d.config->spool_max : 0);
+    check_folder(&d, "state folder", d.config ? d.config->state_dir : NULL,
+                 d.config ? d.config->spool_max : 0);
     check_identities(&d);
     check_gateway(&d);
     if (d.ask) {
@@ -474,9 +498,12 @@ const struct verb verb_doctor = {
     .summary = "what is wrong here, and what to do about it",
     .operands = "",
     .description =
-        "Looks at the agent's configuration, the limit of open files, the clock, the state folder and its free space, "
-        "certificates, and the gateway: how long it takes to answer, how far its clock is away, its workers, whether datagrams "
-        "arrive, its journal, sensors that fail. Each finding is ok, a warning, a problem, or skipped because it can't be "
+        "Looks at the agent's configuration, the limit of open files, the clock, the state folder and its "
+        "free space, "
+        "certificates, and the gateway: how long it takes to answer, how far its clock is away, its workers, "
+        "whether datagrams "
+        "arrive, its journal, sensors that fail. Each finding is ok, a warning, a problem, or skipped "
+        "because it can't be "
         "seen from here, with what to do next.\n"
         "Without `--gateway` it asks the one on this host, or the first that the agent is configured with.\n"
         "Ends with 1 if there is a problem, with 4 if there are only warnings.",

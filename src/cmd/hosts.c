@@ -9,12 +9,15 @@ struct hosts_options {
 };
 
 static const struct table_column columns[] = {
-    {"host", 0},       {"state", 0},   {"since", 19},             {"mode", 0},          {"worker", 0}, {"lease_ms", 0},
-    {"renewed_ms", 0}, {"samples", 0}, {"datagrams_received", 0}, {"datagrams_lost", 0}, {NULL, 0},
+    {"host", 0},           {"state", 0},   {"since", 19},
+    {"mode", 0},           {"worker", 0},  {"lease_ms", 0},
+    {"renewed_ms", 0},     {"samples", 0}, {"datagrams_received", 0},
+    {"datagrams_lost", 0}, {NULL, 0},
 };
 
 static const char *const keys[] = {"host", NULL};
-static const char *const changes[] = {"state", "since", "connected", "mode", "registrations", "samples", NULL};
+static const char *const changes[] = {"state",         "since",   "connected", "mode",
+                                      "registrations", "samples", NULL};
 static const struct watch_options watched = {keys, changes};
 
 static int hosts_run(void *state, struct operands patterns)
@@ -38,7 +41,8 @@ static const struct option_spec table[] = {
     {'l', "long", OPTION_FLAG, NULL, offsetof(struct hosts_options, is_long),
      "every column of the table: clock, counts of datagrams, static properties"},
     {0, "watch", OPTION_FLAG, NULL, offsetof(struct hosts_options, is_watch),
-     "go on until stopped: on a terminal the table is drawn anew every two seconds, elsewhere rows are printed when they "
+     "go on until stopped: on a terminal the table is drawn anew every two seconds, elsewhere rows are "
+     "printed when they "
      "change"},
     QUESTION_OPTIONS,
     {0},
@@ -58,8 +62,10 @@ const struct verb verb_hosts = {
     .operands = "[PATTERN...]",
     .description =
         "Lists the workers of a gateway whose host names match a PATTERN (`*`, `?`, `[a-z]`; none: all).\n"
-        "A worker is `live` while it renews its lease, `late` when a renewal is overdue or its connection broke, `expired` "
-        "when the lease ran out, `deregistered` when it said goodbye. Datagrams are counted since its samples began: what it "
+        "A worker is `live` while it renews its lease, `late` when a renewal is overdue or its connection "
+        "broke, `expired` "
+        "when the lease ran out, `deregistered` when it said goodbye. Datagrams are counted since its "
+        "samples began: what it "
         "sent, by its last renewal, and what came.\n"
         "Ends with 3 if there is no such worker.",
     .operands_max = 1024,

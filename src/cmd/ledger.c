@@ -13,7 +13,8 @@ struct ledger_options {
     bool is_long, is_watch;
 };
 
-/* Of all accounts; taken = passed + duplicate + dropped + queued. A gateway filters nothing when it takes events. */
+/* Of all accounts; taken = passed + duplicate + dropped + queued. A gateway filters nothing when it takes
+ * events. */
 struct sums {
     uint64_t taken, passed, filtered, duplicate, dropped, queued, lost;
     uint64_t accounts, wrong; /* wrong: their own counts do not add up */
@@ -37,7 +38,8 @@ static void add_account(void *arg, const struct frame_answer *row)
     s->dropped += dropped;
     s->queued += number(row, "queued");
     s->lost += number(row, "lost");
-    s->wrong += number(row, "taken") != number(row, "passed") + number(row, "duplicate") + dropped + number(row, "queued");
+    s->wrong += number(row, "taken") !=
+                number(row, "passed") + number(row, "duplicate") + dropped + number(row, "queued");
     if (slice_eq_str(args_text(row->args, "state"), "open")) {
         s->open++;
         s->at_least += number(row, "at_least");
@@ -55,12 +57,14 @@ static void print_sums(void *arg)
     struct sums *s = arg;
     struct strbuf text = {0};
     strbuf_printf(&text,
-                  "%" PRIu64 " taken = %" PRIu64 " passed + %" PRIu64 " filtered + %" PRIu64 " duplicate + %" PRIu64
-                  " dropped + %" PRIu64 " queued; adds up: %s; %" PRIu64 " lost on the way",
-                  s->taken, s->passed, s->filtered, s->duplicate, s->dropped, s->queued, adds_up(s) ? "yes" : "NO", s->lost);
+                  "%" PRIu64 " taken = %" PRIu64 " passed + %" PRIu64 " filtered + %" PRIu64
+                  " duplicate + %" PRIu64 " dropped + %" PRIu64 " queued; adds up: %s; %" PRIu64
+                  " lost on the way",
+                  s->taken, s->passed, s->filtered, s->duplicate, s->dropped, s->queued,
+                  adds_up(s) ? "yes" : "NO", s->lost);
     if (s->open)
-        strbuf_printf(&text, "; %" PRIu64 " of %" PRIu64 " epochs open: at least %" PRIu64, s->open, s->accounts,
-                      s->at_least);
+        strbuf_printf(&text, "; %" PRIu64 " of %" PRIu64 " epochs open: at least %" PRIu64, s->open,
+                      s->accounts, s->at_least);
     if (s->has_table) {
         strbuf_add_char(&text, '\n');
         (void)file_write_all(STDOUT_FILENO, strbuf_slice(&text)); /* the table before failed the same way */
@@ -73,9 +77,9 @@ static void print_sums(void *arg)
 }
 
 static const struct table_column columns[] = {
-    {"host", 0},    {"producer", 8},  {"epoch", 0},  {"class", 0}, {"state", 0}, {"taken", 0},          {"passed", 0},
-    {"duplicate", 0}, {"refused", 0}, {"no_schema", 0}, {"queued", 0}, {"lost", 0}, {"sender_dropped", 0}, {"tail", 0},
-    {NULL, 0},
+    {"host", 0},   {"producer", 8}, {"epoch", 0},          {"class", 0},   {"state", 0},
+    {"taken", 0},  {"passed", 0},   {"duplicate", 0},      {"refused", 0}, {"no_schema", 0},
+    {"queued", 0}, {"lost", 0},     {"sender_dropped", 0}, {"tail", 0},    {NULL, 0},
 };
 
 static const char *const keys[] = {"producer", "epoch", NULL};
@@ -103,7 +107,8 @@ static const struct option_spec table[] = {
     {'l', "long", OPTION_FLAG, NULL, offsetof(struct ledger_options, is_long),
      "every column of the table: the highest number, and the sender's own counts by reason"},
     {0, "watch", OPTION_FLAG, NULL, offsetof(struct ledger_options, is_watch),
-     "go on until stopped: on a terminal the table is drawn anew every two seconds, elsewhere rows are printed when they "
+     "go on until stopped: on a terminal the table is drawn anew every two seconds, elsewhere rows are "
+     "printed when they "
      "change"},
     QUESTION_OPTIONS,
     {0},
@@ -120,14 +125,17 @@ const struct verb verb_ledger = {
     .name = "ledger",
     .summary = "what was taken, passed, dropped, and lost on the way",
     .operands = "[PATTERN...]",
-    .description =
-        "Lists the accounts of a gateway: one for each producer and epoch, for events and for samples. With PATTERN only those "
-        "of workers whose host name matches.\n"
-        "`taken` is what came, counted each time; it is passed (in the journal), duplicate, dropped (refused, or no_schema: "
-        "samples of an unknown stream) or queued. `lost` was sent and did not come. `sender dropped` is what the sender "
-        "says that it had to drop itself. An epoch that did not end with a goodbye is `open`: how much it had is not known, "
-        "only that it was at least so much.\n"
-        "The last line has the sums. Ends with 1 if an account does not add up.",
+    .description = "Lists the accounts of a gateway: one for each producer and epoch, for events and for "
+                   "samples. With PATTERN only those "
+                   "of workers whose host name matches.\n"
+                   "`taken` is what came, counted each time; it is passed (in the journal), duplicate, "
+                   "dropped (refused, or no_schema: "
+                   "samples of an unknown stream) or queued. `lost` was sent and did not come. `sender "
+                   "dropped` is what the sender "
+                   "says that it had to drop itself. An epoch that did not end with a goodbye is `open`: how "
+                   "much it had is not known, "
+                   "only that it was at least so much.\n"
+                   "The last line has the sums. Ends with 1 if an account does not add up.",
     .operands_max = 1024,
     .options = table,
     .examples = examples,

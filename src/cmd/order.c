@@ -44,7 +44,8 @@ int order_open(struct order *o, const struct order_options *options, const char 
 {
     *o = (struct order){.options = options, .prog = prog};
     o->question.options = &options->question;
-    o->question.table_options = (struct table_options){.event = "answer", .columns = columns, .has_rest = true};
+    o->question.table_options =
+        (struct table_options){.event = "answer", .columns = columns, .has_rest = true};
     int code = add_words(o, words, takes_settings);
     if (code == EXIT_OK)
         code = add_ceiling(o);
@@ -97,7 +98,8 @@ static int confirm(struct order *o, const char *verb, const char *what)
         return code;
     if (say_confirm("%s of %" PRIu64 " worker%s?", what, n, n == 1 ? "" : "s"))
         return EXIT_OK;
-    say("not done: %s of %" PRIu64 " worker%s needs a yes at the terminal, or --yes", what, n, n == 1 ? "" : "s");
+    say("not done: %s of %" PRIu64 " worker%s needs a yes at the terminal, or --yes", what, n,
+        n == 1 ? "" : "s");
     return EXIT_FAILED;
 }
 

@@ -30,13 +30,14 @@ struct order {
     bool has_choice; /* a pattern or a predicate */
 };
 
-/* Of the words, those with '=' are settings (if they may be), the others patterns of host names; with the options they
- * are added to the question. It is not connected yet. order_close in any case. An exit code. */
+/* Of the words, those with '=' are settings (if they may be), the others patterns of host names; with the
+ * options they are added to the question. It is not connected yet. order_close in any case. An exit code. */
 int order_open(struct order *o, const struct order_options *options, const char *prog, struct operands words,
                bool takes_settings);
 /* EXIT_USAGE, said, unless a pattern, --where or --all says which workers. */
 int order_check_choice(const struct order *o);
-/* Connects, asks, prints; an exit code. what: asked for on the terminal first ("end 12 agents"), unless NULL, --yes or
+/* Connects, asks, prints; an exit code. what: asked for on the terminal first ("end 12 agents"), unless NULL,
+ * --yes or
  * --dry-run; without a terminal it is an error. */
 int order_run(struct order *o, const char *verb, const char *what);
 void order_close(struct order *o);

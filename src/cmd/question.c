@@ -112,7 +112,8 @@ void question_add_where(struct question *q)
 static int take_row(void *arg, const struct frame_answer *row)
 {
     struct question *q = arg;
-    if (args_value(row->args, "asked").type == VALUE_UINT && args_value(row->args, "worker").type == VALUE_NONE) {
+    if (args_value(row->args, "asked").type == VALUE_UINT &&
+        args_value(row->args, "worker").type == VALUE_NONE) {
         q->asked = args_uint(row->args, "asked", 0);
         return 0;
     }
@@ -168,7 +169,8 @@ int question_workers(struct question *q, const char *verb)
     struct diag why = {0};
     struct ask_end end;
     int64_t timeout_ms = q->options->timeout_ns ? q->options->timeout_ns / ns_per_ms : WORKERS_TIMEOUT_MS;
-    struct ask_question question = {.verb = slice_str(verb), .silence_ns = (timeout_ms + MARGIN_MS) * ns_per_ms};
+    struct ask_question question = {.verb = slice_str(verb),
+                                    .silence_ns = (timeout_ms + MARGIN_MS) * ns_per_ms};
     q->start_ns = clock_mono_ns();
     q->asked = q->answered = 0;
     args_add_uint(&q->args, "timeout_ms", timeout_ms > 0 ? (uint64_t)timeout_ms : 1);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* question.h - what the commands that ask a gateway share: their options, the connection, and rows that become a table
- * or events. Everything that is wrong has been said when a call returns; results are exit codes. */
+/* question.h - what the commands that ask a gateway share: their options, the connection, and rows that
+ * become a table or events. Everything that is wrong has been said when a call returns; results are exit
+ * codes. */
 #ifndef GRIDLINE_CMD_QUESTION_H
 #define GRIDLINE_CMD_QUESTION_H
 
@@ -36,7 +37,7 @@ struct question {
     struct table_options table_options;
     struct table *table;
     struct ask *ask;
-    struct args_writer args; /* what will be asked */
+    struct args_writer args;  /* what will be asked */
     uint64_t asked, answered; /* workers */
     int64_t start_ns;
     bool is_silent; /* rows are only counted */
@@ -55,7 +56,8 @@ int question_add_patterns(struct question *q, char *const *patterns, size_t n);
 int question_add_setting(struct question *q, const char *word);
 void question_add_where(struct question *q);
 
-/* All pages of a verb that the gateway answers itself; not finished: the caller prints what it wants behind. */
+/* All pages of a verb that the gateway answers itself; not finished: the caller prints what it wants behind.
+ */
 int question_pages(struct question *q, const char *verb);
 /* A verb that workers answer; says "n of m" on standard error. */
 int question_workers(struct question *q, const char *verb);

@@ -23,8 +23,8 @@ static const struct action *find_action(const char *word)
         if (strcmp(word, actions[i].name) == 0)
             return &actions[i];
     const char *near = options_nearest(slice_str(word), &actions[0].name, ACTIONS, sizeof *actions);
-    say("'%.60s' is none of start, stop, set, list%s%s%s", word, near ? "; did you mean " : "", near ? near : "",
-        near ? "?" : "");
+    say("'%.60s' is none of start, stop, set, list%s%s%s", word, near ? "; did you mean " : "",
+        near ? near : "", near ? "?" : "");
     return NULL;
 }
 
@@ -52,12 +52,7 @@ static int sensor_run(void *state, struct operands words)
 }
 
 static const struct option_spec table[] = {
-    QUESTION_WHERE,
-    ORDER_ALL,
-    ORDER_CEILING,
-    ORDER_DRY("only say what it would cost"),
-    QUESTION_OPTIONS,
-    {0},
+    QUESTION_WHERE, ORDER_ALL, ORDER_CEILING, ORDER_DRY("only say what it would cost"), QUESTION_OPTIONS, {0},
 };
 
 static const struct example examples[] = {
@@ -72,14 +67,18 @@ const struct verb verb_sensor = {
     .name = "sensor",
     .summary = "start, stop, set and list sensors of workers",
     .operands = "start|stop|set|list [SENSOR] [PATTERN...] [KEY=VALUE...]",
-    .description =
-        "Asks the agents of workers, over the connection that they opened, and prints what each answers. The workers are "
-        "those whose host name matches a PATTERN and for which `--where` is true; or `--all`. For `list` SENSOR is a "
-        "pattern, and without one of workers it is all of them.\n"
-        "`start` says first what the sensor is predicted to cost, in microseconds of CPU a second, does not start it where "
-        "that is above `--ceiling`, and says then what it was seen to cost. KEY=VALUE are options of the sensor, as in the "
-        "agent's configuration. What is started, stopped or set this way holds until the agent is restarted.\n"
-        "Says n of m at the end, and ends with 4 if some did not answer or could not.",
+    .description = "Asks the agents of workers, over the connection that they opened, and prints what each "
+                   "answers. The workers are "
+                   "those whose host name matches a PATTERN and for which `--where` is true; or `--all`. For "
+                   "`list` SENSOR is a "
+                   "pattern, and without one of workers it is all of them.\n"
+                   "`start` says first what the sensor is predicted to cost, in microseconds of CPU a "
+                   "second, does not start it where "
+                   "that is above `--ceiling`, and says then what it was seen to cost. KEY=VALUE are options "
+                   "of the sensor, as in the "
+                   "agent's configuration. What is started, stopped or set this way holds until the agent is "
+                   "restarted.\n"
+                   "Says n of m at the end, and ends with 4 if some did not answer or could not.",
     .operand_kind = OPERAND_WORDS,
     .operands_min = 1,
     .operands_max = 1024,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Rows wait as they came, in an arena, until a flush. Widths of columns only grow, so that blocks of rows that are
- * flushed one after the other stay under the same head. */
+/* Rows wait as they came, in an arena, until a flush. Widths of columns only grow, so that blocks of rows
+ * that are flushed one after the other stay under the same head. */
 #include "cmd/table.h"
 
 #include "base/arena.h"

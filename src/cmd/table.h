@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* table.h - rows of named values for a person (a table) or for a program (as events of one name, in any encoding).
+/* table.h - rows of named values for a person (a table) or for a program (as events of one name, in any
+ * encoding).
  *
  *     t = table_create(&options);
  *     table_add(t, row, text);   any number of times; the row and its text are copied
@@ -27,7 +28,8 @@ struct table_options {
     bool shows_all;                     /* columns that no row has are shown, too */
 };
 
-/* A name as in --format: "table" (or NULL) gives *out NULL, else an encoding. false after having said what there is. */
+/* A name as in --format: "table" (or NULL) gives *out NULL, else an encoding. false after having said what
+ * there is. */
 bool table_format(const char *name, const struct encoding **out);
 
 struct table;
@@ -36,10 +38,11 @@ struct table *table_create(const struct table_options *o);
 void table_destroy(struct table *t); /* NULL is fine */
 /* text "": none; else it is a value `text`, the last. host is the events' host if the row has it as text. */
 void table_add(struct table *t, struct args row, struct slice text);
-/* Prints what is waiting; of a table with a head before the first row. Of csv it waits for the end: all columns
- * must be known. */
+/* Prints what is waiting; of a table with a head before the first row. Of csv it waits for the end: all
+ * columns must be known. */
 int table_flush(struct table *t);
-/* The same, of csv too: the columns are those of the rows so far, and what later rows have besides is left out. */
+/* The same, of csv too: the columns are those of the rows so far, and what later rows have besides is left
+ * out. */
 int table_round(struct table *t);
 int table_finish(struct table *t);
 /* The next flush prints the head again (after the screen was cleared). */

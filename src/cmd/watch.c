@@ -17,7 +17,7 @@ struct seen {
 
 struct watch {
     const struct watch_options *options;
-    bool redraws;  /* every row is printed each time */
+    bool redraws; /* every row is printed each time */
     struct map seen;
     struct strbuf key, shows;
     void (*each)(void *arg, const struct frame_answer *row);

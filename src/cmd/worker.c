@@ -24,8 +24,8 @@ static const struct action *find_action(const char *word)
         if (strcmp(word, actions[i].name) == 0)
             return &actions[i];
     const char *near = options_nearest(slice_str(word), &actions[0].name, ACTIONS, sizeof *actions);
-    say("'%.60s' is none of suspend, resume, kill, set%s%s%s", word, near ? "; did you mean " : "", near ? near : "",
-        near ? "?" : "");
+    say("'%.60s' is none of suspend, resume, kill, set%s%s%s", word, near ? "; did you mean " : "",
+        near ? near : "", near ? "?" : "");
     return NULL;
 }
 
@@ -41,7 +41,8 @@ static int worker_run(void *state, struct operands words)
         say("--lease is for `gridline worker set`");
         return EXIT_USAGE;
     }
-    int code = order_open(&o, options, "gridline-worker", (struct operands){words.v + 1, words.n - 1}, is_set);
+    int code =
+        order_open(&o, options, "gridline-worker", (struct operands){words.v + 1, words.n - 1}, is_set);
     if (code == EXIT_OK)
         code = order_check_choice(&o);
     if (code == EXIT_OK)
@@ -53,7 +54,8 @@ static int worker_run(void *state, struct operands words)
 static const struct option_spec table[] = {
     QUESTION_WHERE,
     ORDER_ALL,
-    ORDER_OPTION(0, "lease", OPTION_DURATION, "TIME", lease_ns, "with `set`: the time of the lease, as in `60s`"),
+    ORDER_OPTION(0, "lease", OPTION_DURATION, "TIME", lease_ns,
+                 "with `set`: the time of the lease, as in `60s`"),
     ORDER_DRY("only say which workers would be asked"),
     ORDER_YES,
     QUESTION_OPTIONS,
@@ -74,10 +76,13 @@ const struct verb verb_worker = {
     .summary = "suspend, resume, end or set workers: one, a group, all",
     .operands = "suspend|resume|kill|set [PATTERN...] [KEY=VALUE...]",
     .description =
-        "Asks the agents of workers, over the connection that they opened, and prints what each answers. The workers are "
+        "Asks the agents of workers, over the connection that they opened, and prints what each answers. The "
+        "workers are "
         "those whose host name matches a PATTERN and for which `--where` is true; or `--all`.\n"
-        "`suspend` stops their sensors and `resume` starts them again; the lease is kept. `kill` ends the agent. `set` gives "
-        "settings (as in the agent's configuration: `vector.every=5s`, `disk.mode=off`; an empty value takes a setting "
+        "`suspend` stops their sensors and `resume` starts them again; the lease is kept. `kill` ends the "
+        "agent. `set` gives "
+        "settings (as in the agent's configuration: `vector.every=5s`, `disk.mode=off`; an empty value takes "
+        "a setting "
         "back) and a lease; they are kept by the gateway and hold after a restart of the worker, too.\n"
         "`kill`, and anything with `--all`, asks first at the terminal, or needs `--yes`.\n"
         "Says n of m at the end, and ends with 4 if some did not answer or could not.",

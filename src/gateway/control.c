@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the gateway knows is answered here, from control_rows.h; what its workers are asked goes to control_order.c. */
+/* What the gateway knows is answered here, from control_rows.h; what its workers are asked goes to
+ * control_order.c. */
 #include "gateway/control.h"
 
 #include "base/clock.h"
@@ -18,18 +19,12 @@ static const struct {
     enum known known;
     enum order_kind kind;
 } verbs[] = {
-    {.name = "hosts", .known = KNOWN_HOSTS},
-    {.name = "ledger", .known = KNOWN_LEDGER},
-    {.name = "status", .known = KNOWN_STATUS},
-    {"worker.suspend", true, .kind = ORDER_WORKER},
-    {"worker.resume", true, .kind = ORDER_WORKER},
-    {"worker.kill", true, .kind = ORDER_WORKER},
-    {"worker.set", true, .kind = ORDER_SET},
-    {"sensor.start", true, .kind = ORDER_SENSOR},
-    {"sensor.stop", true, .kind = ORDER_SENSOR},
-    {"sensor.set", true, .kind = ORDER_SENSOR},
-    {"sensor.list", true, .kind = ORDER_LIST},
-    {"activate", true, .kind = ORDER_ACTIVATE},
+    {.name = "hosts", .known = KNOWN_HOSTS},       {.name = "ledger", .known = KNOWN_LEDGER},
+    {.name = "status", .known = KNOWN_STATUS},     {"worker.suspend", true, .kind = ORDER_WORKER},
+    {"worker.resume", true, .kind = ORDER_WORKER}, {"worker.kill", true, .kind = ORDER_WORKER},
+    {"worker.set", true, .kind = ORDER_SET},       {"sensor.start", true, .kind = ORDER_SENSOR},
+    {"sensor.stop", true, .kind = ORDER_SENSOR},   {"sensor.set", true, .kind = ORDER_SENSOR},
+    {"sensor.list", true, .kind = ORDER_LIST},     {"activate", true, .kind = ORDER_ACTIVATE},
 };
 
 struct control {
@@ -47,7 +42,8 @@ void control_reply(struct control_asker *to, uint64_t request, enum control_stat
                            .request = request, .status = (uint16_t)status, .text = text, .args = args});
 }
 
-void control_reply_text(struct control_asker *to, uint64_t request, enum control_status status, const char *format, ...)
+void control_reply_text(struct control_asker *to, uint64_t request, enum control_status status,
+                        const char *format, ...)
 {
     char text[512];
     va_list ap;
@@ -79,7 +75,8 @@ static void end_page(struct control *c, uint64_t request, const struct rows_end 
     args_writer_reset(last);
     args_add_uint(last, "rows", end->rows);
     if (end->has_more && is_ledger)
-        args_add(last, SLICE_LIT("after"), value_bytes(slice_of((const char *)&end->account, sizeof end->account)));
+        args_add(last, SLICE_LIT("after"),
+                 value_bytes(slice_of((const char *)&end->account, sizeof end->account)));
     else if (end->has_more)
         args_add_uint(last, "after", end->worker);
     control_reply(c->replying, request, CONTROL_DONE, args_of(last), (struct slice){"", 0});
@@ -93,7 +90,8 @@ static void reply_hosts(struct control *c, const struct frame_control *q)
     struct reply reply = {c, q->request};
     const struct rows_out out = {&reply, give_known};
     uint64_t after = args_uint(q->args, "after", 0);
-    int r = choice_init(&choice, args_text(q->args, "workers"), args_text(q->args, "where"), clock_utc_ns(), &why);
+    int r = choice_init(&choice, args_text(q->args, "workers"), args_text(q->args, "where"), clock_utc_ns(),
+                        &why);
     bool is_all = choice_is_all(&choice);
     if (r == E_PROTO || r == E_LIMIT) {
         choice_fini(&choice);
@@ -101,8 +99,8 @@ static void reply_hosts(struct control *c, const struct frame_control *q)
         return;
     }
     if (r == 0)
-        r = rows_of_workers(c->workers, &choice, after > UINT32_MAX ? UINT32_MAX : (uint32_t)after, clock_boot_ns(),
-                            &out, &end);
+        r = rows_of_workers(c->workers, &choice, after > UINT32_MAX ? UINT32_MAX : (uint32_t)after,
+                            clock_boot_ns(), &out, &end);
     if (r == 0)
         r = choice.failed;
     choice_fini(&choice);
@@ -110,7 +108,7 @@ static void reply_hosts(struct control *c, const struct frame_control *q)
         control_reply_text(c->replying, q->request, CONTROL_FAILED, "the gateway is out of memory");
     else if (end.rows == 0 && after == 0 && !is_all)
         control_reply_text(c->replying, q->request, CONTROL_NOT_FOUND,
-                    "no worker is meant by that; `gridline hosts` without a pattern lists all");
+                           "no worker is meant by that; `gridline hosts` without a pattern lists all");
     else
         end_page(c, q->request, &end, false);
 }
@@ -130,7 +128,7 @@ static void reply_ledger(struct control *c, const struct frame_control *q)
         control_reply_text(c->replying, q->request, CONTROL_FAILED, "the gateway is out of memory");
     else if (end.rows == 0 && !has_after && patterns.n)
         control_reply_text(c->replying, q->request, CONTROL_NOT_FOUND,
-                    "no account is of such a worker; `gridline ledger` without a pattern lists all");
+                           "no account is of such a worker; `gridline ledger` without a pattern lists all");
     else
         end_page(c, q->request, &end, true);
 }

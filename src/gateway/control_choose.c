@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A worker becomes an event `worker` with its host, the fields state, mode and worker (its id), and its static
- * properties, so that predicates are the same language here as everywhere. Properties of those names give way; so
- * do those past the 256 fields that an event can have. */
+/* A worker becomes an event `worker` with its host, the fields state, mode and worker (its id), and its
+ * static properties, so that predicates are the same language here as everywhere. Properties of those names
+ * give way; so do those past the 256 fields that an event can have. */
 #include "gateway/control_choose.h"
 
 #include "base/text.h"
@@ -81,8 +81,8 @@ static bool has_name(const struct named_value *values, size_t n, struct slice na
 static size_t describe(const struct worker *w, struct named_value *values)
 {
     size_t n = 0;
-    values[n++] =
-        (struct named_value){SLICE_LIT("state"), value_text(slice_str(worker_state_name((enum worker_state)w->state)))};
+    values[n++] = (struct named_value){SLICE_LIT("state"),
+                                       value_text(slice_str(worker_state_name((enum worker_state)w->state)))};
     values[n++] = (struct named_value){SLICE_LIT("mode"), value_text(slice_str(choice_mode_name(w)))};
     values[n++] = (struct named_value){SLICE_LIT("worker"), value_uint(w->id)};
     struct args properties = choice_list(w->properties, w->properties_n);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* control_choose.h - which workers a question means: patterns of host names, and a predicate over what is known of
- * each. A choice is for one question: made, asked about every worker, ended. About a microsecond a worker with a
- * predicate. */
+/* control_choose.h - which workers a question means: patterns of host names, and a predicate over what is
+ * known of each. A choice is for one question: made, asked about every worker, ended. About a microsecond a
+ * worker with a predicate. */
 #ifndef GRIDLINE_GATEWAY_CONTROL_CHOOSE_H
 #define GRIDLINE_GATEWAY_CONTROL_CHOOSE_H
 
@@ -12,14 +12,16 @@
 struct predicate;
 
 struct choice {
-    struct slice patterns; /* borrowed; globs by commas, "" = all */
+    struct slice patterns;   /* borrowed; globs by commas, "" = all */
     struct predicate *where; /* NULL = all */
     struct registry *registry;
     int failed; /* -ENOMEM: a worker could not be looked at, so the answers do not count */
 };
 
-/* E_PROTO, E_LIMIT: *why says what is wrong with the predicate ("" = none); -ENOMEM. choice_fini in any case. */
-int choice_init(struct choice *c, struct slice patterns, struct slice where, int64_t now_ns, struct diag *why);
+/* E_PROTO, E_LIMIT: *why says what is wrong with the predicate ("" = none); -ENOMEM. choice_fini in any case.
+ */
+int choice_init(struct choice *c, struct slice patterns, struct slice where, int64_t now_ns,
+                struct diag *why);
 void choice_fini(struct choice *c);
 bool choice_takes(struct choice *c, const struct worker *w);
 bool choice_is_all(const struct choice *c);

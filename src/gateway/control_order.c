@@ -1,19 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* An order has the targets that were chosen, each once, by id, in order. It goes through three phases:
  *
- *     ASKING    a slice of targets at a time, one slice a turn of the loop: the question is sent, or the row is given
- *               that says why not
- *     WAITING   for answers, until the deadline
- *     ENDING    slices again: those that did not answer become rows
+ *     ASKING    a slice of targets at a time, one slice a turn of the loop: the question is sent, or the row
+ * is given that says why not WAITING   for answers, until the deadline ENDING    slices again: those that did
+ * not answer become rows
  *
- * and ends when no target is open. Slices, because 100,000 workers may be meant: the loop goes on in between, and the
- * asker's session can send what it was given. Workers are kept by id, not by pointer: they can be forgotten meanwhile.
+ * and ends when no target is open. Slices, because 100,000 workers may be meant: the loop goes on in between,
+ * and the asker's session can send what it was given. Workers are kept by id, not by pointer: they can be
+ * forgotten meanwhile.
  *
  * Only the pump and settle end an order, so that answers and hang-ups that come from inside a send are safe.
  *
- * What `worker.set` sets is kept with the worker only after its agent has agreed (or when it has no connection to
- * agree by): a lease never carries what the agent refused. The same holds for `activate`: the agent, which knows what
- * it costs, speaks first, then the programs of that host that are connected here get the list. */
+ * What `worker.set` sets is kept with the worker only after its agent has agreed (or when it has no
+ * connection to agree by): a lease never carries what the agent refused. The same holds for `activate`: the
+ * agent, which knows what it costs, speaks first, then the programs of that host that are connected here get
+ * the list. */
 #include "gateway/control_order.h"
 
 #include "base/clock.h"
@@ -79,8 +80,10 @@ static bool is_ours(struct slice name)
     return slice_eq_str(name, "host") || slice_eq_str(name, "worker") || slice_eq_str(name, "answer");
 }
 
-/* A row of what a worker says (more), or of what is said about it. word NULL: it is not the last of that worker. */
-static void give_row(struct order *o, const struct target *t, const char *word, struct slice text, struct args more)
+/* A row of what a worker says (more), or of what is said about it. word NULL: it is not the last of that
+ * worker. */
+static void give_row(struct order *o, const struct target *t, const char *word, struct slice text,
+                     struct args more)
 {
     struct args_writer *row = &o->all->row;
     const struct worker *w = workers_by_id(o->all->workers, t->worker);
@@ -99,8 +102,8 @@ static void give_row(struct order *o, const struct target *t, const char *word, 
     control_reply(o->asker, o->asked_as, CONTROL_MORE, args_of(row), text);
 }
 
-static void end_target(struct order *o, struct target *t, uint16_t status, const char *word, struct slice text,
-                       struct args more)
+static void end_target(struct order *o, struct target *t, uint16_t status, const char *word,
+                       struct slice text, struct args more)
 {
     if (t->state == TARGET_ASKED)
         o->n_open--;
@@ -126,7 +129,8 @@ static bool is_set(const struct args_writer *list, struct slice name)
     return false;
 }
 
-/* What the worker would be assigned: what it has, with what is set in its place; an empty text takes one out. */
+/* What the worker would be assigned: what it has, with what is set in its place; an empty text takes one out.
+ */
 static int merge_settings(const struct order *o, const struct worker *w, struct strbuf *out)
 {
     struct args_writer merged = {0};
@@ -173,7 +177,8 @@ static int64_t activate_programs(struct order *o, struct slice host)
 {
     struct args args = args_of(&o->forward);
     struct slice list;
-    int e = programs_set(&o->all->programs, host, args_text(args, "pattern"), args_text(args, "level"), &list);
+    int e =
+        programs_set(&o->all->programs, host, args_text(args, "pattern"), args_text(args, "level"), &list);
     return e < 0 ? e : (int64_t)o->all->ops->activate(o->all->arg, host, list);
 }
 
@@ -187,7 +192,8 @@ static void not_connected(struct order *o, struct target *t, struct worker *w)
     if (o->kind == ORDER_SET && !o->is_dry)
         text = keep_settings(o, w) == 0 ? "no connection; it is given them with its next lease"
                                         : "no connection, and its settings would be too many";
-    if (o->kind == ORDER_ACTIVATE && !o->is_dry && args_value(args_of(&o->forward), "ceiling").type == VALUE_NONE) {
+    if (o->kind == ORDER_ACTIVATE && !o->is_dry &&
+        args_value(args_of(&o->forward), "ceiling").type == VALUE_NONE) {
         int64_t n = activate_programs(o, slice_str(w->host));
         if (n > 0) {
             args_add_uint(&more, "programs", (uint64_t)n);
@@ -420,13 +426,14 @@ static bool is_true(struct value v)
 }
 
 /* NULL: no memory. */
-static struct order *make_order(struct orders *all, struct control_asker *asker, const struct frame_control *q,
-                                const char *verb, enum order_kind kind)
+static struct order *make_order(struct orders *all, struct control_asker *asker,
+                                const struct frame_control *q, const char *verb, enum order_kind kind)
 {
     struct order *o = mem_try_alloc(sizeof *o);
     if (!o)
         return NULL;
-    uint64_t timeout = args_uint(q->args, "timeout_ms", CONTROL_TIMEOUT_MS), lease = args_uint(q->args, "lease_ms", 0);
+    uint64_t timeout = args_uint(q->args, "timeout_ms", CONTROL_TIMEOUT_MS),
+             lease = args_uint(q->args, "lease_ms", 0);
     o->all = all;
     o->asker = asker;
     o->who = *asker->who;
@@ -440,15 +447,16 @@ static struct order *make_order(struct orders *all, struct control_asker *asker,
     strbuf_add_slice(&o->where, args_text(q->args, "where"));
     split_args(o, q->args);
     o->timer = evtimer_new(all->base, on_timer, o);
-    if (!o->timer || strbuf_failed(&o->workers) || strbuf_failed(&o->where) || strbuf_failed(&o->forward.list) ||
-        strbuf_failed(&o->settings.list)) {
+    if (!o->timer || strbuf_failed(&o->workers) || strbuf_failed(&o->where) ||
+        strbuf_failed(&o->forward.list) || strbuf_failed(&o->settings.list)) {
         destroy(o);
         return NULL;
     }
     return o;
 }
 
-/* The status of a question that can't be put, with why in words; CONTROL_MORE: it can, o->targets are there. */
+/* The status of a question that can't be put, with why in words; CONTROL_MORE: it can, o->targets are there.
+ */
 static enum control_status prepare(struct order *o, struct diag *why)
 {
     const char *wrong = check_question(o);
@@ -456,8 +464,10 @@ static enum control_status prepare(struct order *o, struct diag *why)
     if (!access_allows(&o->who, ACCESS_CONTROL, SLICE_LIT(""))) {
         char who[ACCESS_NAME_MAX + 32];
         size_t n = access_print(who, sizeof who, &o->who);
-        (void)diag_set(why, 0, 0, "%.*s may not give orders to workers; ask the gateway's owner, or use an operator's identity",
-                       (int)n, who);
+        (void)diag_set(
+            why, 0, 0,
+            "%.*s may not give orders to workers; ask the gateway's owner, or use an operator's identity",
+            (int)n, who);
         return CONTROL_NOT_ALLOWED;
     }
     if (wrong) {
@@ -494,12 +504,13 @@ void orders_fini(struct orders *all)
     args_writer_fini(&all->row);
 }
 
-void orders_ask(struct orders *all, struct control_asker *asker, const struct frame_control *q, const char *verb,
-                enum order_kind kind)
+void orders_ask(struct orders *all, struct control_asker *asker, const struct frame_control *q,
+                const char *verb, enum order_kind kind)
 {
     struct diag why = {0};
     if (all->n == CONTROL_REQUESTS) {
-        control_reply_text(asker, q->request, CONTROL_FAILED, "%d questions are open already; try again", CONTROL_REQUESTS);
+        control_reply_text(asker, q->request, CONTROL_FAILED, "%d questions are open already; try again",
+                           CONTROL_REQUESTS);
         return;
     }
     struct order *o = make_order(all, asker, q, verb, kind);
@@ -562,8 +573,8 @@ static void end_done(struct order *o, struct target *t, struct worker *w, const 
             args_add_uint(&more, "programs", (uint64_t)n);
     }
     if (n < 0)
-        end_target(o, t, CONTROL_FAILED, "failed", SLICE_LIT("it did, but the gateway has no room to keep it"),
-                   args_of(&more));
+        end_target(o, t, CONTROL_FAILED, "failed",
+                   SLICE_LIT("it did, but the gateway has no room to keep it"), args_of(&more));
     else
         end_target(o, t, CONTROL_DONE, "done", a->text, args_of(&more));
     args_writer_fini(&more);

@@ -70,7 +70,8 @@ static void add(struct strbuf *list, struct slice pattern, int8_t level)
     strbuf_add_char(list, (char)level);
 }
 
-int programs_set(struct programs *p, struct slice host, struct slice pattern, struct slice level, struct slice *list)
+int programs_set(struct programs *p, struct slice host, struct slice pattern, struct slice level,
+                 struct slice *list)
 {
     struct activations *a = find_or_make(p, host);
     struct strbuf new = {0};

@@ -74,7 +74,8 @@ static void add_lease(struct args_writer *row, const struct worker *w, int64_t b
     args_add(row, SLICE_LIT("connected"), value_bool(w->link != NULL));
     args_add_uint(row, "lease_ms", w->lease_ms);
     if (w->renewed_ns)
-        args_add_uint(row, "renewed_ms", boot_ns > w->renewed_ns ? (uint64_t)((boot_ns - w->renewed_ns) / ns_per_ms) : 0);
+        args_add_uint(row, "renewed_ms",
+                      boot_ns > w->renewed_ns ? (uint64_t)((boot_ns - w->renewed_ns) / ns_per_ms) : 0);
     args_add_uint(row, "registrations", w->registrations);
     add_time(row, "registered", w->registered_ns);
     args_add(row, SLICE_LIT("clock_offset_ns"), value_int(w->clock_offset_ns));
@@ -102,8 +103,8 @@ static bool has_name(struct args list, struct slice name)
     return false;
 }
 
-/* Static properties; one that has the name of a column before them gives way, as do those that a list has no room
- * for. */
+/* Static properties; one that has the name of a column before them gives way, as do those that a list has no
+ * room for. */
 static void add_properties(struct args_writer *row, const struct worker *w)
 {
     struct args properties = choice_list(w->properties, w->properties_n);
@@ -184,7 +185,8 @@ static int owners_init(struct owners *o, struct workers *ws)
     workers_each(ws, note_owner, o);
     int r = 0;
     for (size_t i = 0; i < o->n && r == 0; i++)
-        r = map_put(&o->by_producer, slice_of((const char *)o->all[i].producer, sizeof o->all[i].producer), &o->all[i]);
+        r = map_put(&o->by_producer, slice_of((const char *)o->all[i].producer, sizeof o->all[i].producer),
+                    &o->all[i]);
     return r;
 }
 
@@ -205,8 +207,8 @@ static uint64_t highest_of(const struct account *a)
     return held > pending ? held : pending;
 }
 
-/* What was sent and did not come. Samples: up to the highest number seen, or to what the sender says it passed if
- * that is more. Events: numbers left out; the sender's own counts say why. */
+/* What was sent and did not come. Samples: up to the highest number seen, or to what the sender says it
+ * passed if that is more. Events: numbers left out; the sender's own counts say why. */
 static uint64_t lost_of(const struct account *a, const struct frame_counts *sender)
 {
     uint64_t highest = highest_of(a);
@@ -237,7 +239,8 @@ static void add_sender(struct args_writer *row, const struct frame_counts *k)
     strbuf_fini(&name);
 }
 
-/* How far it is known what the sender had: all of it when the epoch ended with a word, else at least so many. */
+/* How far it is known what the sender had: all of it when the epoch ended with a word, else at least so many.
+ */
 static void add_tail(struct args_writer *row, const struct account *a, const struct frame_counts *sender)
 {
     uint64_t least = highest_of(a);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The socket does not block; waiting is poll in steps of STEP_MS, so that the owner can show that it waits and a
- * signal that came just before a poll is seen soon. */
+/* The socket does not block; waiting is poll in steps of STEP_MS, so that the owner can show that it waits
+ * and a signal that came just before a poll is seen soon. */
 #include "net/ask.h"
 
 #include "base/clock.h"
@@ -187,7 +187,8 @@ static int explain(const struct ask *a, int r, struct diag *why)
 static int explain_dial(const struct ask *a, int r, struct diag *why)
 {
     if (r == -ENOENT || r == -ECONNREFUSED)
-        return diag_set(why, r, 0, "no gateway answers at %.120s: is gridline-gateway running? --gateway names another",
+        return diag_set(why, r, 0,
+                        "no gateway answers at %.120s: is gridline-gateway running? --gateway names another",
                         a->address.p);
     if (r == -EACCES || r == -EPERM)
         return diag_set(why, -EACCES, 0, "you may not use %.120s: it belongs to another user", a->address.p);
@@ -228,7 +229,8 @@ static int dial_tcp(struct ask *a, struct slice address, int64_t until_ns, struc
     struct addrinfo *found;
     const struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICSERV};
     if (address_split(address, host, port) < 0)
-        return diag_set(why, -EINVAL, 0, "'%.120s' is no address; write tls://HOST:PORT, tcp://HOST:PORT or unix:PATH",
+        return diag_set(why, -EINVAL, 0,
+                        "'%.120s' is no address; write tls://HOST:PORT, tcp://HOST:PORT or unix:PATH",
                         a->address.p);
     int g = getaddrinfo(host, port, &hints, &found);
     if (g != 0)
@@ -355,7 +357,8 @@ int ask_open(const struct ask_options *o, struct ask **out, struct diag *why)
     else
         ask_default_gateway(&a->address);
     int64_t until_ns = limit(a, 0);
-    int r = strbuf_failed(&a->address) ? diag_set(why, -ENOMEM, 0, "%s", err_text(-ENOMEM)) : dial(a, until_ns, why);
+    int r = strbuf_failed(&a->address) ? diag_set(why, -ENOMEM, 0, "%s", err_text(-ENOMEM))
+                                       : dial(a, until_ns, why);
     if (r == 0)
         r = greet(a, until_ns, why);
     if (r < 0) {
@@ -414,7 +417,8 @@ static int take_frame(struct ask *a, const struct frame *f, ask_row row, void *a
     return 1;
 }
 
-int ask_run(struct ask *a, const struct ask_question *q, ask_row row, void *arg, struct ask_end *end, struct diag *why)
+int ask_run(struct ask *a, const struct ask_question *q, ask_row row, void *arg, struct ask_end *end,
+            struct diag *why)
 {
     a->request++;
     frame_put_control(&a->out, 0, &(struct frame_control){a->request, q->verb, q->args});

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Questions and answers with a real table of workers; what is sent and answered is written down by the test. */
+/* Questions and answers with a real table of workers; what is sent and answered is written down by the test.
+ */
 #include "unit/test.h"
 
 #include "base/clock.h"
@@ -26,8 +27,8 @@ struct bench {
     size_t n_sent;
     struct args_writer last_sent; /* the arguments of the last one */
     char last_verb[64];
-    const char *dead;             /* sending to this host fails */
-    bool answers_inside;          /* workers answer from inside send */
+    const char *dead;    /* sending to this host fails */
+    bool answers_inside; /* workers answer from inside send */
     char activated[256];
     struct control_done done;
     unsigned n_done;
@@ -145,7 +146,8 @@ static size_t on_activate(void *arg, struct slice host, struct slice list)
     size_t n = strlen(b->activated);
     n += (size_t)snprintf(b->activated + n, sizeof b->activated - n, "%.*s:", SLICE_ARG(host));
     while (frame_next_activation(&list, &one) > 0)
-        n += (size_t)snprintf(b->activated + n, sizeof b->activated - n, " %.*s=%d", SLICE_ARG(one.pattern), one.level);
+        n += (size_t)snprintf(b->activated + n, sizeof b->activated - n, " %.*s=%d", SLICE_ARG(one.pattern),
+                              one.level);
     (void)snprintf(b->activated + n, sizeof b->activated - n, ";");
     return 2;
 }
@@ -190,7 +192,8 @@ static struct worker *enter(struct bench *b, const char *host, uint64_t cpus)
     struct args_writer properties = {0};
     args_add_uint(&properties, "cpus", cpus);
     args_add_text(&properties, "state", SLICE_LIT("hidden"));
-    struct frame_register r = {.host = slice_str(host), .properties = args_of(&properties), .origin = {.epoch = 1}};
+    struct frame_register r = {
+        .host = slice_str(host), .properties = args_of(&properties), .origin = {.epoch = 1}};
     memset(r.origin.producer, 0x40 + (int)workers_count(b->ws), sizeof r.origin.producer);
     struct worker *w = NULL;
     assert_int_equal(workers_register(b->ws, &r, b, 0, clock_boot_ns(), clock_utc_ns(), &w), 0);
@@ -211,8 +214,8 @@ static void ask(struct bench *b, struct asker *k, const struct question *q)
     struct args_writer args = {0};
     const struct {
         const char *name, *text;
-    } texts[] = {{"workers", q->workers}, {"where", q->where},     {"sensor", q->sensor},
-                 {"pattern", q->pattern}, {"level", q->level},     {q->set ? q->set : "", q->set ? q->to : NULL}};
+    } texts[] = {{"workers", q->workers}, {"where", q->where}, {"sensor", q->sensor},
+                 {"pattern", q->pattern}, {"level", q->level}, {q->set ? q->set : "", q->set ? q->to : NULL}};
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
         if (texts[i].text)
             args_add_text(&args, texts[i].name, slice_str(texts[i].text));
@@ -266,7 +269,8 @@ static void hosts_are_chosen(void **state)
     (void)enter(&b, "gate", 64);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct asker k = asker_of(&local);
-        ask(&b, &k, &(struct question){.verb = "hosts", .workers = cases[i].workers, .where = cases[i].where});
+        ask(&b, &k,
+            &(struct question){.verb = "hosts", .workers = cases[i].workers, .where = cases[i].where});
         assert_int_equal(k.status, cases[i].status);
         assert_int_equal(k.n_rows, cases[i].rows);
         assert_int_equal(k.request, 99);
@@ -283,7 +287,8 @@ static void a_host_row_is_whole(void **state)
     (void)state;
     open_bench(&b);
     struct worker *w = enter(&b, "node1", 4);
-    w->window = (struct datagram_window){.highest = 90, .received = 80, .duplicate = 3, .reordered = 2, .too_old = 1};
+    w->window =
+        (struct datagram_window){.highest = 90, .received = 80, .duplicate = 3, .reordered = 2, .too_old = 1};
     w->datagrams_sent = 100;
     ask(&b, &k, &(struct question){.verb = "hosts"});
     assert_int_equal(k.status, CONTROL_DONE);
@@ -330,14 +335,17 @@ static void hosts_come_in_pages(void **state)
 
 static void what_is_not_allowed_is_refused(void **state)
 {
-    static const char *const acting[] = {"worker.suspend", "worker.kill", "worker.set", "sensor.start", "activate"};
+    static const char *const acting[] = {"worker.suspend", "worker.kill", "worker.set", "sensor.start",
+                                         "activate"};
     struct bench b;
     (void)state;
     open_bench(&b);
     (void)enter(&b, "node1", 4);
     for (size_t i = 0; i < sizeof acting / sizeof *acting; i++) {
         struct asker k = asker_of(&local);
-        ask(&b, &k, &(struct question){.verb = acting[i], .sensor = "cpu", .pattern = "*", .level = "debug", .lease_ms = 5});
+        ask(&b, &k,
+            &(struct question){
+                .verb = acting[i], .sensor = "cpu", .pattern = "*", .level = "debug", .lease_ms = 5});
         assert_int_equal(k.status, CONTROL_NOT_ALLOWED);
         assert_int_equal(b.done.status, CONTROL_NOT_ALLOWED); /* attempts are in the audit */
         assert_int_equal(b.done.asked, 0);
@@ -390,7 +398,8 @@ static void each_worker_answers(void **state)
     open_bench(&b);
     for (int i = 0; i < 3; i++)
         (void)enter(&b, (const char *[]){"a", "b", "c"}[i], 4);
-    ask(&b, &k, &(struct question){.verb = "sensor.start", .workers = "a,b", .sensor = "disk", .ceiling = 10});
+    ask(&b, &k,
+        &(struct question){.verb = "sensor.start", .workers = "a,b", .sensor = "disk", .ceiling = 10});
     assert_int_equal(b.n_sent, 2);
     assert_string_equal(b.last_verb, "sensor.start");
     assert_slice(args_text(args_of(&b.last_sent), "sensor"), "disk");
@@ -523,7 +532,8 @@ static void settings_are_kept_when_the_agent_agrees(void **state)
     open_bench(&b);
     struct worker *w = enter(&b, "a", 4);
     struct asker k = asker_of(&owner), l = asker_of(&owner), m = asker_of(&owner), n = asker_of(&owner);
-    ask(&b, &k, &(struct question){.verb = "worker.set", .set = "set.vector.every", .to = "2s", .lease_ms = 60000});
+    ask(&b, &k,
+        &(struct question){.verb = "worker.set", .set = "set.vector.every", .to = "2s", .lease_ms = 60000});
     assert_slice(args_text(args_of(&b.last_sent), "set.vector.every"), "2s");
     assert_int_equal(w->lease_ms, 3000);
     assert_int_equal(w->settings_n, 0);
@@ -703,12 +713,14 @@ static void the_ledger_is_told(void **state)
     ask(&b, &all, &(struct question){.verb = "ledger"});
     assert_int_equal(all.status, CONTROL_DONE);
     assert_int_equal(all.n_rows, 2);
-    assert_true(says(&all, "host=node1 producer=40404040404040404040404040404040 epoch=1 class=samples state=open "
-                           "taken=92 passed=80 duplicate=2 refused=0 no_schema=10 queued=0 lost=10 highest_seq=80 "
-                           "sender_taken=120 sender_passed=100 sender_queued=0 sender_dropped=20 sender_ring_full=20 "
-                           "tail=unknown, at least 120 at_least=120 | \n"));
-    assert_true(says(&all, "\nproducer=77777777777777777777777777777777 epoch=1 class=events state=closed taken=7 "
-                           "passed=7 duplicate=0 refused=0 no_schema=0 queued=0 lost=2 highest_seq=9"));
+    assert_true(
+        says(&all, "host=node1 producer=40404040404040404040404040404040 epoch=1 class=samples state=open "
+                   "taken=92 passed=80 duplicate=2 refused=0 no_schema=10 queued=0 lost=10 highest_seq=80 "
+                   "sender_taken=120 sender_passed=100 sender_queued=0 sender_dropped=20 sender_ring_full=20 "
+                   "tail=unknown, at least 120 at_least=120 | \n"));
+    assert_true(says(&all,
+                     "\nproducer=77777777777777777777777777777777 epoch=1 class=events state=closed taken=7 "
+                     "passed=7 duplicate=0 refused=0 no_schema=0 queued=0 lost=2 highest_seq=9"));
     assert_true(says(&all, "tail=known at_least=9"));
     ask(&b, &some, &(struct question){.verb = "ledger", .workers = "node*"});
     assert_int_equal(some.n_rows, 1);
@@ -766,7 +778,8 @@ static void status_has_numbers(void **state)
     close_bench(&b);
 }
 
-/* Whichever allocation fails: an answer with a status, or none at all when the row could not be made; no crash. */
+/* Whichever allocation fails: an answer with a status, or none at all when the row could not be made; no
+ * crash. */
 static void memory_can_run_out(void **state)
 {
     static const struct question questions[] = {

@@ -8,6 +8,7 @@
 #include "cmd/question.h"
 #include "cmd/stop.h"
 #include "cmd/verbs.h"
+#include "gateway/config.h"
 #include "net/secure.h"
 
 #include <errno.h>
@@ -44,10 +45,11 @@ struct group {
 struct doctor {
     const struct doctor_options *options;
     struct table_options table_options;
-    struct table *table;         /* NULL: lines for a person */
-    struct agent_config *config; /* NULL: it can't be used */
-    struct strbuf gateway;       /* the address that is asked */
-    struct ask *ask;             /* NULL: none answers */
+    struct table *table;                   /* NULL: lines for a person */
+    struct agent_config *config;           /* NULL: it can't be used */
+    struct gateway_config *gateway_config; /* NULL: none is to run here, or it can't be used */
+    struct strbuf gateway;                 /* the address that is asked */
+    struct ask *ask;                       /* NULL: none answers */
     size_t results[RESULT_SKIPPED + 1];
     /* Of the rows of hosts and sensors: */
     uint64_t workers, sent, lost;
@@ -119,6 +121,20 @@ static void check_config(struct doctor *d)
         running += d->config->sensors[i].mode != MODE_OFF;
     find(d, RESULT_OK, "configuration", "", "%s%s; %zu sensors", file,
          access(file, F_OK) == 0 ? ": no problem" : " is not there: defaults", running);
+}
+
+/* Where there is a file for a gateway, one is meant to run here. */
+static void check_gateway_config(struct doctor *d)
+{
+    struct config_flags flags = {0};
+    struct diag why = {0};
+    if (access(GATEWAY_CONFIG_FILE, F_OK) < 0)
+        return;
+    if (gateway_config_load(&flags, &d->gateway_config, &why) < 0)
+        find(d, RESULT_PROBLEM, "gateway configuration", "put it right and restart the gateway", "%s",
+             why.message);
+    else
+        find(d, RESULT_OK, "gateway configuration", "", "%s: no problem", GATEWAY_CONFIG_FILE);
 }
 
 static void check_descriptors(struct doctor *d)
@@ -239,6 +255,8 @@ static void check_identities(struct doctor *d)
     if (own.n)
         check_certificate(d, own.p);
     strbuf_fini(&own);
+    if (d->gateway_config && d->gateway_config->identity && d->gateway_config->identity[0])
+        check_certificate(d, d->gateway_config->identity);
 }
 
 /* ---------------------------------------------------------------- the gateway */
@@ -430,7 +448,8 @@ static void check_sensors(struct doctor *d)
     if (d->workers == 0 || !ask_all(d, "sensor.list", take_sensor, &end))
         return;
     if (d->failing.n)
-        find(d, RESULT_WARNING, "sensors", "`gridline sensor list` says why",
+        find(d, RESULT_WARNING, "sensors",
+             "`gridline sensor list` shows them; the log of each agent says why",
              "%" PRIu64 " of %" PRIu64 " fail: %s", d->failing.n, d->sensors, d->failing.names.p);
     else
         find(d, RESULT_OK, "sensors", "", "%" PRIu64 " answered for, none fails", d->sensors);
@@ -446,6 +465,7 @@ static void doctor_fini(struct doctor *d)
     strbuf_fini(&d->gateway);
     ask_close(d->ask);
     config_destroy(d->config);
+    gateway_config_destroy(d->gateway_config);
     table_destroy(d->table);
 }
 
@@ -461,10 +481,13 @@ static int doctor_run(void *state, struct operands none)
             return EXIT_FAILED;
     }
     check_config(&d);
+    check_gateway_config(&d);
     check_descriptors(&d);
     check_kernel_clock(&d);
-    check_folder(&d, "state folder", d.config ? d.config->state_dir : NULL,
-                 d.config ? d.config->spool_max : 0);
+    if (d.config)
+        check_folder(&d, "state folder", d.config->state_dir, d.config->spool_max);
+    if (d.gateway_config)
+        check_folder(&d, "journal folder", d.gateway_config->journal, d.gateway_config->journal_max);
     check_identities(&d);
     check_gateway(&d);
     if (d.ask) {

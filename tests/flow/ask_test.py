@@ -323,13 +323,13 @@ class Ask(unittest.TestCase):
 
     def test_gateway_that_is_silent(self):
         done = threading.Event()
-        self.addCleanup(done.set)
 
         def script(verb, given):
             done.wait(30)
             yield None
 
         self.gateway(script)
+        self.addCleanup(done.set)
         self.assertIn("does not answer in time", self.run_it("hosts", "--timeout", "300ms", code=FAILED)[1])
 
     def test_answers_that_lie(self):
@@ -441,7 +441,6 @@ class Ask(unittest.TestCase):
 
     def test_progress_on_a_terminal(self):
         go_on = threading.Event()
-        self.addCleanup(go_on.set)
 
         def script(verb, given):
             yield MORE, "", {"asked": 3}
@@ -450,6 +449,7 @@ class Ask(unittest.TestCase):
             yield PARTLY, "1 of 3", {}
 
         self.gateway(script)
+        self.addCleanup(go_on.set)
         master, slave = pty.openpty()
         try:
             with subprocess.Popen([GRIDLINE, "worker", "resume", "a", "--gateway", "unix:" + self.socket], env=self.env,

@@ -248,7 +248,7 @@ static int check_answer(const struct joiner *j, STACK_OF(X509) * chain, struct t
         (void)certificate_reason(); /* empties the queue */
         r = diag_set(why, -EKEYREJECTED, 0, "the gateway gave a certificate for another key");
     }
-    if (r == 0 && (r = certificate_verify(own, chain, j->cas, X509_PURPOSE_SSL_CLIENT, &what)) < 0)
+    if (r == 0 && (r = certificate_verify(own, chain, j->cas, X509_PURPOSE_SSL_CLIENT, 0, &what)) < 0)
         (void)diag_set(why, r, 0, "the new certificate is not good here: %.80s: is this host's clock right?",
                        what.message);
     return r;

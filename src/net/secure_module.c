@@ -142,7 +142,7 @@ static int check_renewed(const struct secure *s, STACK_OF(X509) * chain, struct 
     if (r == 0)
         r = folder_read(s->dir, &now, why);
     if (r == 0)
-        r = certificate_verify(own, chain, now.cas, X509_PURPOSE_SSL_CLIENT, why);
+        r = certificate_verify(own, chain, now.cas, X509_PURPOSE_SSL_CLIENT, 0, why);
     folder_fini(&now);
     return r;
 }

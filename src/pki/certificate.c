@@ -318,13 +318,15 @@ void certificate_add_hosts(const X509 *c, struct strbuf *out)
     GENERAL_NAMES_free(names);
 }
 
-int certificate_verify(X509 *c, STACK_OF(X509) * between, STACK_OF(X509) * cas, int purpose, struct diag *why)
+int certificate_verify(X509 *c, STACK_OF(X509) *between, STACK_OF(X509) *cas, int purpose, unsigned long flags,
+                       struct diag *why)
 {
     X509_STORE_CTX *check = X509_STORE_CTX_new();
     int r = -ENOMEM;
     if (check && X509_STORE_CTX_init(check, NULL, c, between) == 1 &&
         X509_STORE_CTX_set_purpose(check, purpose) == 1) {
         X509_STORE_CTX_set0_trusted_stack(check, cas);
+        X509_STORE_CTX_set_flags(check, flags);
         r = X509_verify_cert(check) == 1
                 ? 0
                 : diag_set(why, -EKEYREJECTED, 0, "%s",

@@ -57,8 +57,9 @@ int64_t certificate_renew_at_ns(const X509 *c);
 int certificate_fingerprint(const X509 *c, unsigned char out[CERTIFICATE_FINGERPRINT]);
 /* Appends its DNS names and addresses, each followed by a comma. */
 void certificate_add_hosts(const X509 *c, struct strbuf *out);
-/* Was it issued by one of the CAs, and for this use (X509_PURPOSE_SSL_CLIENT, ...), and is it valid now? */
-int certificate_verify(X509 *c, STACK_OF(X509) * between, STACK_OF(X509) * cas, int purpose,
+/* Was it issued by one of the CAs, and for this use (X509_PURPOSE_SSL_CLIENT, ...), and is it valid now? flags: 0, or
+ * X509_V_FLAG_NO_CHECK_TIME. */
+int certificate_verify(X509 *c, STACK_OF(X509) *between, STACK_OF(X509) *cas, int purpose, unsigned long flags,
                        struct diag *why);
 
 /* PEM. The text of a private key is wiped with certificate_wipe. */

@@ -180,17 +180,12 @@ static int parse_certificates(const char *dir, const char *name, STACK_OF(X509) 
 /* Whatever its time: an expired one is told from a foreign one. */
 static int check_issuer(const char *dir, const struct folder *f, struct diag *why)
 {
-    X509 *own = folder_own(f);
-    for (int i = 0; i < sk_X509_num(f->cas); i++) {
-        X509 *ca = sk_X509_value(f->cas, i);
-        if (X509_check_issued(ca, own) == X509_V_OK && X509_verify(own, X509_get0_pubkey(ca)) == 1)
-            return 0;
-    }
-    if (sk_X509_num(f->chain) > 1 && X509_check_issued(sk_X509_value(f->chain, 1), own) == X509_V_OK &&
-        X509_check_ca(sk_X509_value(f->chain, 1)) > 0)
-        return 0;               /* a CA between: the handshake looks at the whole chain */
-    (void)certificate_reason(); /* empties the queue */
-    return diag_set(why, -EKEYREJECTED, 0, "%.100s: the certificate was not issued by the CA in ca.pem", dir);
+    struct diag what = {0};
+    int r = certificate_verify(folder_own(f), f->chain, f->cas, X509_PURPOSE_SSL_CLIENT, X509_V_FLAG_NO_CHECK_TIME,
+                               &what);
+    return r < 0 ? diag_set(why, r, 0, "%.80s: the certificate was not issued by the CA in ca.pem: %.60s", dir,
+                            what.message)
+                 : 0;
 }
 
 static int check(const char *dir, struct folder *f, struct diag *why)

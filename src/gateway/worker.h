@@ -25,26 +25,29 @@ const char *worker_state_name(enum worker_state s);
 enum { WORKERS_MAX = 1 << 20, WORKER_PROPERTIES_MAX = 8 << 10, WORKER_SETTINGS_MAX = 8 << 10 };
 
 struct worker {
+    /* All that taking a datagram touches comes first, in as few cache lines as can be: with many workers each line is
+     * one more wait for memory. */
     uint32_t id; /* from 1 */
     uint8_t state, mode;
-    uint8_t level;                  /* enum seal_level of its datagrams */
+    uint8_t level;                 /* enum seal_level of its datagrams */
+    uint32_t key_id;
+    struct sampler *sampler;       /* while it is connected and has one; the session's */
+    unsigned char key[LEASE_KEY];
+    struct datagram_window window; /* of the samples' origin */
+
     bool has_unsent_settings;       /* the next LEASE carries them */
     bool has_own_lease;             /* set by control: what it asks for does not count */
     struct worker *next_watched, **watched_at; /* the list of its slot of the wheel; NULL: in none */
     int64_t watched_slot;
     char *host;                     /* the map's key */
     struct frame_origin origin;     /* of its events */
-    struct sampler *sampler;        /* while it is connected and has one; the session's */
     void *link;                     /* the session's channel it is connected by; NULL = none */
     uint32_t lease_ms, renew_ms;
     int64_t renewed_ns, expires_ns; /* CLOCK_BOOTTIME of the gateway */
     int64_t since_ns;               /* of its state, UTC */
     int64_t registered_ns;          /* UTC, the first time */
     uint32_t registrations;
-    uint32_t key_id;
-    unsigned char key[LEASE_KEY];
     struct frame_origin samples;    /* origin of its samples */
-    struct datagram_window window;  /* of that origin */
     uint64_t datagrams_sent;        /* as the last RENEW said */
     uint64_t datagrams_before;      /* of these, sent before this gateway knew the origin: to another, or to its last run */
     int64_t clock_offset_ns;        /* its local clock against ours at registration; bound is half the rtt it saw */

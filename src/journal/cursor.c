@@ -98,13 +98,24 @@ int cursor_load(struct journal *j, const char *name)
     return r;
 }
 
-uint64_t cursor_min(const struct journal *j)
+static uint64_t smallest(const struct journal *j, bool is_pinned)
 {
-    uint64_t min = j->n_cursors ? UINT64_MAX : 0;
+    uint64_t min = UINT64_MAX;
     for (size_t i = 0; i < j->n_cursors; i++)
-        if (j->cursors[i]->slot.position < min)
+        if (j->cursors[i]->is_pinned == is_pinned && j->cursors[i]->slot.position < min)
             min = j->cursors[i]->slot.position;
     return min;
+}
+
+uint64_t cursor_min(const struct journal *j)
+{
+    uint64_t min = smallest(j, false);
+    return min == UINT64_MAX ? 0 : min;
+}
+
+uint64_t cursor_pinned(const struct journal *j)
+{
+    return smallest(j, true);
 }
 
 void cursor_destroy_all(struct journal *j)
@@ -199,6 +210,11 @@ void journal_cursor_info(const struct journal_cursor *c, struct journal_cursor_i
         out->lost_first = c->slot.position + 1;
         out->lost_last = c->slot.position + lost;
     }
+}
+
+void journal_cursor_pin(struct journal_cursor *c)
+{
+    c->is_pinned = true;
 }
 
 int journal_cursor_remove(struct journal_cursor *c)

@@ -19,6 +19,7 @@ struct journal_cursor {
     char name[JOURNAL_CURSOR_NAME_MAX + 1];
     struct cursor_slot slot; /* as it is durable */
     bool is_reset;
+    bool is_pinned;
 };
 
 struct journal {
@@ -63,6 +64,8 @@ void segment_name(char to[SEGMENT_NAME_SIZE], uint64_t first);
 int segment_list(struct journal *j, int (*on_other)(struct journal *j, const char *name));
 /* First number of the segment behind the one that starts at first; 0 = it is the newest. */
 uint64_t segment_after(const struct journal *j, uint64_t first);
+/* The segment that has, or should have, this number: the last that does not start behind it. 0 = none. */
+uint64_t segment_with(const struct journal *j, uint64_t number);
 /* Writes and syncs the queue: 0, or the first error, after which the segment must be abandoned. */
 int segment_commit(struct journal *j);
 void segment_abandon(struct journal *j);
@@ -103,8 +106,10 @@ int scan_next(struct scan *s, uint64_t at_least, uint64_t limit, struct record *
 
 /* cursor.c */
 int cursor_load(struct journal *j, const char *file_name);
-/* The smallest position; 0 without cursors. */
+/* The smallest position of those that are not pinned; 0 without any. */
 uint64_t cursor_min(const struct journal *j);
+/* The smallest position of those that are; UINT64_MAX without any. */
+uint64_t cursor_pinned(const struct journal *j);
 void cursor_destroy_all(struct journal *j);
 
 /* Oldest number kept; last + 1 when there is none. */

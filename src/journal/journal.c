@@ -247,13 +247,14 @@ int journal_append(struct journal *j, uint32_t type, struct slice payload, uint6
 }
 
 /* Deletes the oldest segments until the rest fits. The newest stays whatever its size: it carries the
- * numbers. A file that can't be deleted is tried again after the next commit. */
+ * numbers; so do those that hold what is pinned. A file that can't be deleted is tried again after the next
+ * commit. */
 static void enforce_limit(struct journal *j)
 {
     while (j->bytes > j->max_bytes && j->n_segments > 1) {
         uint64_t first = j->segments[0].first, behind = j->segments[1].first;
         uint64_t passed = cursor_min(j);
-        if (segment_delete(j) < 0)
+        if (behind - 1 > cursor_pinned(j) || segment_delete(j) < 0)
             return;
         if (passed + 1 < first)
             passed = first - 1; /* older ones were counted when they went */
@@ -266,10 +267,11 @@ int journal_commit(struct journal *j)
 {
     if (j->queued == 0)
         return 0;
-    if (j->fd >= 0 && j->end > HEAD_SIZE && j->end + j->queue.n > j->segment_bytes)
+    const bool is_own = j->flags & JOURNAL_OWN_SEGMENTS;
+    if (!is_own && j->fd >= 0 && j->end > HEAD_SIZE && j->end + j->queue.n > j->segment_bytes)
         segment_finish(j, false);
     int r = segment_commit(j);
-    if (r < 0) {
+    if (r < 0 && !is_own) {
         segment_abandon(j);
         r = segment_commit(j);
     }
@@ -293,11 +295,23 @@ uint64_t journal_drop(struct journal *j)
     return n;
 }
 
+void journal_cut(struct journal *j)
+{
+    segment_finish(j, false);
+}
+
+uint64_t journal_segment_of(const struct journal *j, uint64_t number)
+{
+    return segment_with(j, number);
+}
+
 int journal_trim(struct journal *j)
 {
     if (j->flags & JOURNAL_READONLY)
         return -EROFS;
-    uint64_t passed = cursor_min(j);
+    uint64_t passed = cursor_min(j), pinned = cursor_pinned(j);
+    if (pinned < passed)
+        passed = pinned;
     int n = 0;
     while (j->n_segments > 1 && j->segments[1].first <= passed + 1) {
         int r = segment_delete(j);

@@ -38,7 +38,10 @@ enum {
 enum journal_flags {
     JOURNAL_NOSYNC = 1,  /* commit only writes: survives the death of the process, not of the machine */
     JOURNAL_REFUSE = 2,  /* at max_bytes refuse new records instead of forcing out the oldest */
-    JOURNAL_READONLY = 4 /* no lock, nothing written; sees also what is written but not yet committed */
+    JOURNAL_READONLY = 4, /* no lock, nothing written; sees also what is written but not yet committed */
+    /* A segment ends only where journal_cut says so, and a commit that fails is not repeated in a new one: for
+     * records that need others of their segment. After a failed commit the next one starts a segment. */
+    JOURNAL_OWN_SEGMENTS = 8
 };
 
 /* The file calls, so that tests can inject faults and simulate a disk. Each returns >= 0 or -errno. dir is
@@ -96,6 +99,10 @@ int journal_append(struct journal *j, uint32_t type, struct slice payload, uint6
 int journal_commit(struct journal *j);
 /* Forgets what is queued; returns how many records. Their numbers are given again. */
 uint64_t journal_drop(struct journal *j);
+/* What is committed next starts a new segment. */
+void journal_cut(struct journal *j);
+/* First number of the segment that has this record, or would have it; 0 = none that is kept. */
+uint64_t journal_segment_of(const struct journal *j, uint64_t number);
 
 /* Deletes the segments that all cursors have passed; never the newest. Without cursors none is. Returns how
  * many. Called by itself when max_bytes is reached. */
@@ -138,6 +145,9 @@ int journal_cursor_move(struct journal_cursor *c, uint64_t position);
 void journal_cursor_info(const struct journal_cursor *c, struct journal_cursor_info *out);
 /* Deletes it with its file; it no longer holds back trimming. */
 int journal_cursor_remove(struct journal_cursor *c);
+/* Until close, nothing behind its position is deleted, not even at max_bytes, which may be exceeded then. It is
+ * no consumer: records that it has passed and no other cursor has still count as forced. */
+void journal_cursor_pin(struct journal_cursor *c);
 
 enum journal_item_kind { JOURNAL_RECORD, JOURNAL_GAP };
 enum journal_gap_reason {
@@ -152,9 +162,10 @@ struct journal_item {
     /* Record: */
     uint32_t type;
     struct slice payload; /* borrowed until the next call on this reader */
-    /* Gap: the segment (named by its first number; 0 = none) and the bytes in it, [from_byte, to_byte). */
+    uint64_t segment;     /* named by its first number; of a gap 0 = none */
+    /* Gap: the bytes in that segment, [from_byte, to_byte). */
     enum journal_gap_reason reason;
-    uint64_t segment, from_byte, to_byte;
+    uint64_t from_byte, to_byte;
 };
 
 struct journal_reader;

@@ -60,6 +60,7 @@ static int give_record(struct journal_reader *r, const struct record *rec, struc
     *out = (struct journal_item){.kind = JOURNAL_RECORD,
                                  .first = rec->head.number,
                                  .last = rec->head.number,
+                                 .segment = r->scan.first,
                                  .type = rec->head.type,
                                  .payload = rec->payload};
     r->next = rec->head.number + 1;
@@ -78,15 +79,6 @@ static int give_gap(struct journal_reader *r, uint64_t before, uint64_t from, ui
         out->to_byte = from < to ? to : from;
     }
     r->next = before;
-    return 0;
-}
-
-/* The segment that has, or should have, number next: the last that does not start behind it. 0 = none. */
-static uint64_t segment_with(const struct journal *j, uint64_t next)
-{
-    for (size_t i = j->n_segments; i-- > 0;)
-        if (j->segments[i].first <= next)
-            return j->segments[i].first;
     return 0;
 }
 

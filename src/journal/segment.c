@@ -156,6 +156,14 @@ uint64_t segment_after(const struct journal *j, uint64_t first)
     return from < j->n_segments ? j->segments[from].first : 0;
 }
 
+uint64_t segment_with(const struct journal *j, uint64_t number)
+{
+    for (size_t i = j->n_segments; i-- > 0;)
+        if (j->segments[i].first <= number)
+            return j->segments[i].first;
+    return 0;
+}
+
 /* Markers tell segments apart, so a poor number when the kernel has no randomness yet does no great harm. */
 static uint64_t random_id(uint64_t first)
 {

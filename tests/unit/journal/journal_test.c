@@ -241,6 +241,66 @@ static void test_forced(void **state)
     journal_close(j);
 }
 
+/* Segments end where the caller says; a record tells its own. */
+static void test_own_segments(void **state)
+{
+    (void)state;
+    const struct journal_options o = {.flags = JOURNAL_OWN_SEGMENTS, .segment_bytes = 4096};
+    struct journal *j = open_with(o);
+    for (int i = 0; i < 10; i++)
+        add(j, 1, 1000);
+    assert_int_equal(stats_of(j).segments, 1);
+    journal_cut(j);
+    journal_cut(j); /* nothing is open now */
+    assert_int_equal(stats_of(j).segments, 1);
+    add(j, 2, 10);
+    assert_int_equal(stats_of(j).segments, 2);
+    assert_int_equal(stats_of(j).newest, 11);
+    assert_int_equal(journal_segment_of(j, 0), 0);
+    assert_int_equal(journal_segment_of(j, 1), 1);
+    assert_int_equal(journal_segment_of(j, 10), 1);
+    assert_int_equal(journal_segment_of(j, 12), 11);
+    struct journal_reader *r;
+    struct journal_item item;
+    assert_int_equal(journal_reader_open(j, 0, &r), 0);
+    for (uint64_t n = 1; n <= 12; n++) {
+        assert_int_equal(journal_reader_next(r, &item), 0);
+        assert_int_equal(item.segment, n < 11 ? 1 : 11);
+    }
+    journal_reader_close(r);
+    journal_close(j);
+}
+
+/* What is pinned stays, over the limit if need be; and it is nobody who has read. */
+static void test_pinned(void **state)
+{
+    (void)state;
+    const struct journal_options o = {.segment_bytes = 4096, .max_bytes = 5 * 4096};
+    struct journal *j = open_with(o);
+    struct journal_cursor *pin, *c;
+    assert_int_equal(journal_cursor_open(j, "pin", &pin), 0);
+    journal_cursor_pin(pin);
+    for (int i = 0; i < 30; i++)
+        add(j, 1, 1000); /* three a segment */
+    assert_int_equal(stats_of(j).first, 1);
+    assert_int_equal(stats_of(j).forced, 0);
+    assert_int_equal(journal_trim(j), 0); /* without another cursor nothing is let go */
+    assert_int_equal(journal_cursor_move(pin, 13), 0);
+    add(j, 1, 1000); /* 1..12 go; the segment of 14 stays */
+    assert_int_equal(stats_of(j).first, 13);
+    assert_int_equal(stats_of(j).forced, 12);
+    assert_int_equal(journal_cursor_move(pin, 31), 0);
+    add(j, 1, 1000);
+    assert_true(stats_of(j).bytes <= o.max_bytes);
+    assert_int_equal(stats_of(j).forced, stats_of(j).first - 1);
+    assert_int_equal(journal_cursor_open(j, "c", &c), 0);
+    assert_int_equal(journal_cursor_move(c, 32), 0);
+    add(j, 5, 1000); /* a segment that both let go, up to the pin */
+    assert_true(journal_trim(j) > 0);
+    assert_int_equal(stats_of(j).first, journal_segment_of(j, 31));
+    journal_close(j);
+}
+
 /* The other policy: what does not fit is refused, and fits again when a cursor has let segments go. */
 static void test_refuse(void **state)
 {
@@ -418,6 +478,8 @@ int main(void)
         in_dir(test_refusals),
         in_dir(test_one_writer),
         in_dir(test_segments_roll),
+        in_dir(test_own_segments),
+        in_dir(test_pinned),
         in_dir(test_forced),
         in_dir(test_refuse),
         in_dir(test_odd_files),

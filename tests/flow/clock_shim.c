@@ -6,7 +6,6 @@
  *       24  i64 by how much UTC is ahead    32  i64 time slept since           40  i64 the kernel's maxerror, us; -1 unsynchronised
  *
  * Without the variable nothing changes. */
-#define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>

@@ -22,7 +22,7 @@ static const struct option_spec table[] = {
      "how often workers renew (default 10s; at most a third of the lease)"},
     {'j', "journal", OPTION_FILE, "DIR", AT(gateway.journal), "keep the events in this directory"},
     {0, "journal-max", OPTION_SIZE, "SIZE", AT(gateway.journal_max),
-     "let it grow to SIZE (default 1GiB); then senders are told to wait"},
+     "let it grow to SIZE (default 1GiB); then the oldest gives way"},
     {'p', "print", OPTION_FORMAT, "FORMAT", AT(gateway.print), "write the events to standard output, too"},
     {0, "ledger", OPTION_FILE, "FILE", AT(gateway.ledger_file),
      "write what was taken, passed, duplicate and refused as JSON, at the end and on SIGUSR1"},

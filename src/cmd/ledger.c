@@ -30,7 +30,7 @@ static uint64_t number(const struct frame_answer *row, const char *name)
 static void add_account(void *arg, const struct frame_answer *row)
 {
     struct sums *s = arg;
-    uint64_t dropped = number(row, "refused") + number(row, "no_schema");
+    uint64_t dropped = number(row, "refused") + number(row, "too_old") + number(row, "no_schema");
     s->accounts++;
     s->taken += number(row, "taken");
     s->passed += number(row, "passed");
@@ -78,7 +78,7 @@ static void print_sums(void *arg)
 
 static const struct table_column columns[] = {
     {"host", 0},   {"producer", 8}, {"epoch", 0},          {"class", 0},   {"state", 0},
-    {"taken", 0},  {"passed", 0},   {"duplicate", 0},      {"refused", 0}, {"no_schema", 0},
+    {"taken", 0},  {"passed", 0},   {"duplicate", 0},      {"refused", 0}, {"too_old", 0}, {"no_schema", 0},
     {"queued", 0}, {"lost", 0},     {"sender_dropped", 0}, {"tail", 0},    {NULL, 0},
 };
 

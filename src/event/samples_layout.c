@@ -4,25 +4,31 @@
 #include "base/mem.h"
 #include "base/text.h"
 
-struct samples_stream *samples_stream_create(const struct schema *schema, struct slice prog)
+void samples_stream_init(struct samples_stream *s, const struct schema *schema, struct slice prog)
 {
-    struct samples_stream *s =
-        mem_try_alloc(sizeof *s + schema->n_fields * (sizeof *s->base + sizeof *s->value_at) + prog.n + 1);
-    if (!s)
-        return NULL;
-    s->schema = schema_ref(schema);
-    s->base = (struct samples_base *)(s + 1);
-    s->value_at = (uint16_t *)(s->base + schema->n_fields);
-    char *text = (char *)(s->value_at + schema->n_fields);
-    if (prog.n)
-        memcpy(text, prog.p, prog.n);
-    s->prog = slice_of(text, prog.n);
+    *s = (struct samples_stream){.schema = schema, .prog = prog, .base = s->base, .value_at = s->value_at};
+    if (schema->n_fields)
+        memset(s->base, 0, schema->n_fields * sizeof *s->base);
     s->names = schema->name.n + 32;
     for (uint32_t i = 0; i < schema->n_fields; i++) {
         s->names += schema->fields[i].name.n + 8;
         if (schema->fields[i].role != ROLE_KEY)
             s->value_at[s->n_values++] = (uint16_t)i;
     }
+}
+
+struct samples_stream *samples_stream_create(const struct schema *schema, struct slice prog)
+{
+    struct samples_stream *s =
+        mem_try_alloc(sizeof *s + schema->n_fields * (sizeof *s->base + sizeof *s->value_at) + prog.n + 1);
+    if (!s)
+        return NULL;
+    s->base = (struct samples_base *)(s + 1);
+    s->value_at = (uint16_t *)(s->base + schema->n_fields);
+    char *text = (char *)(s->value_at + schema->n_fields);
+    if (prog.n)
+        memcpy(text, prog.p, prog.n);
+    samples_stream_init(s, schema_ref(schema), slice_of(text, prog.n));
     return s;
 }
 

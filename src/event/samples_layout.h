@@ -78,6 +78,37 @@ static inline size_t samples_row_cost(const struct samples_stream *s, size_t tex
     return 64 + 16 * s->schema->n_fields + text;
 }
 
+/* A stream as a reader keeps it. Most rest: packets without ROLL never move their baseline. Then the baseline
+ * is bytes, a tenth of what it is unfolded. */
+struct samples_kept {
+    const struct schema *schema; /* one reference */
+    struct samples_stream *live; /* NULL: it rests, in state */
+    uint32_t baseline;
+    uint32_t text;     /* bytes of text in state */
+    uint32_t n;        /* bytes of state */
+    uint16_t n_values; /* fields that are no keys */
+    bool is_plain;     /* these are numbers, and a row of them is always an event */
+    bool has_keys;
+    unsigned char state[];
+};
+
+/* Keeps s, at rest; s is only looked at. bytes is work space. NULL: no memory. */
+struct samples_kept *samples_kept_create(const struct samples_stream *s, struct strbuf *bytes);
+void samples_kept_destroy(struct samples_kept *k); /* NULL is fine */
+size_t samples_kept_cost(const struct samples_kept *k);
+/* The stream of one that rests: fills in *s, whose base and value_at have room for every field. Everything is
+ * borrowed from k. */
+void samples_kept_unfold(const struct samples_kept *k, struct samples_stream *s);
+/* Makes it live, so that its baseline can move; it may be elsewhere then. unfolded is work space. -ENOMEM. */
+int samples_kept_wake(struct samples_kept **kept, struct samples_stream *unfolded);
+/* The state: that of one at rest as it is, else made in *bytes. -ENOMEM. */
+int samples_kept_state(const struct samples_kept *k, struct strbuf *bytes, struct slice *out);
+/* Reads a state from outside into *s as unfold does. E_PROTO, E_LIMIT, with *what in a phrase. */
+int samples_state_read(const struct schema *schema, struct slice state, struct samples_stream *s,
+                       const char **what);
+/* s becomes an empty stream of this schema; base and value_at stay where they are and have room. */
+void samples_stream_init(struct samples_stream *s, const struct schema *schema, struct slice prog);
+
 /* The baseline as a value; text is borrowed from it. */
 static inline struct value samples_base_value(const struct samples_base *b)
 {

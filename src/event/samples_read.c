@@ -5,9 +5,13 @@
  * the values of the first), and working on copies of the streams (a row of one change would copy all of its
  * fields).
  *
+ * Where no events are wanted (samples_reader_scan) the same walk is made without them. Rows without ROLL of
+ * streams that hold only numbers need not even their baseline then: nothing that such a row says can make it
+ * wrong. That is what datagrams of sensors are, and a gateway reads millions of them.
+ *
  * Everything a peer says is checked here or in the builder. Bounds: streams, schemas and baselines by
- * SAMPLES_MEMORY_MAX, counted before allocating; the log by the packet's bytes (each change takes at least
- * one); the batch by SAMPLES_UNFOLD_MAX. */
+ * SAMPLES_MEMORY_MAX, counted before allocating; a stream by EVENT_SIZE_MAX, as its rows; the log by the
+ * packet's bytes (each change takes at least one); the batch by SAMPLES_UNFOLD_MAX. */
 #include "event/samples.h"
 
 #include "base/cursor.h"
@@ -30,29 +34,55 @@ struct change {
 
 struct samples_reader {
     struct registry *registry;
+    struct samples_scratch *scratch;
     const struct schema **schemas; /* one reference each; number - 1 is the index */
-    size_t n_schemas, cap_schemas;
-    struct samples_stream **streams; /* the same */
-    size_t n_streams, cap_streams;
+    struct samples_kept **streams; /* the same; NULL: not known */
+    uint32_t n_schemas, cap_schemas;
+    uint32_t n_streams, cap_streams;
     size_t memory; /* as samples_stream_cost and samples_schema_cost count */
-    struct change *log;
-    size_t n_log, cap_log;
-    struct batch_clock clock; /* ROLL: of the packet before */
-    uint8_t number;           /* of the next packet with ROLL */
-    /* The row at hand; dear to set up on the stack for each. */
+    struct samples_context context;
+};
+
+struct samples_scratch {
     struct value row[EVENT_FIELDS_MAX];
     uint16_t changed[EVENT_FIELDS_MAX];
+    struct samples_stream stream; /* one that rests, unfolded: in the two arrays */
+    struct samples_base base[EVENT_FIELDS_MAX];
+    uint16_t value_at[EVENT_FIELDS_MAX];
+    struct strbuf bytes; /* the state of a stream */
+    struct change *log;
+    uint32_t n_log, cap_log;
 };
 
 static const struct batch_clock no_clock = {.bound_ns = CLOCK_BOUND_UNKNOWN};
 
-struct samples_reader *samples_reader_create(struct registry *registry)
+struct samples_scratch *samples_scratch_create(void)
+{
+    struct samples_scratch *s = mem_try_alloc(sizeof *s);
+    if (!s)
+        return NULL;
+    s->stream.base = s->base;
+    s->stream.value_at = s->value_at;
+    return s;
+}
+
+void samples_scratch_destroy(struct samples_scratch *s)
+{
+    if (!s)
+        return;
+    strbuf_fini(&s->bytes);
+    mem_free(s->log);
+    mem_free(s);
+}
+
+struct samples_reader *samples_reader_create(struct registry *registry, struct samples_scratch *scratch)
 {
     struct samples_reader *r = mem_try_alloc(sizeof *r);
     if (!r)
         return NULL;
     r->registry = registry;
-    r->clock = no_clock;
+    r->scratch = scratch;
+    r->context.clock = no_clock;
     return r;
 }
 
@@ -61,12 +91,11 @@ void samples_reader_destroy(struct samples_reader *r)
     if (!r)
         return;
     for (size_t i = 0; i < r->n_streams; i++)
-        samples_stream_destroy(r->streams[i]);
+        samples_kept_destroy(r->streams[i]);
     for (size_t i = 0; i < r->n_schemas; i++)
         schema_unref(r->schemas[i]);
     mem_free(r->streams);
     mem_free(r->schemas);
-    mem_free(r->log);
     mem_free(r);
 }
 
@@ -81,12 +110,14 @@ static int too_much(struct diag *why)
                     SAMPLES_MEMORY_MAX);
 }
 
-/* The array with room for one item more; NULL: no memory, and it stays as it is. */
-static void *reserve(void *array, size_t n, size_t *cap, size_t item)
+/* The array with room for n items; NULL: no memory, and it stays as it is. */
+static void *reserve(void *array, uint32_t n, uint32_t *cap, size_t item)
 {
-    if (n < *cap)
+    if (n <= *cap)
         return array;
-    size_t more = *cap ? *cap * 2 : 16;
+    uint32_t more = *cap ? *cap : 1;
+    while (more < n)
+        more *= 2;
     void *p = mem_try_resize(array, more * item);
     if (p)
         *cap = more;
@@ -112,7 +143,7 @@ static int keep_schema(struct samples_reader *r, uint32_t number, const struct s
                                                       : refuse(why, "a schema's number with another meaning");
     if (r->memory + samples_schema_cost(s) > SAMPLES_MEMORY_MAX)
         return too_much(why);
-    const struct schema **schemas = reserve(r->schemas, r->n_schemas, &r->cap_schemas, sizeof *schemas);
+    const struct schema **schemas = reserve(r->schemas, r->n_schemas + 1, &r->cap_schemas, sizeof *schemas);
     if (!schemas)
         return -ENOMEM;
     r->schemas = schemas;
@@ -223,41 +254,41 @@ static int own_text(struct samples_base *b)
     return 0;
 }
 
-/* The values of an announced stream, into its empty baseline. memory is what is held without its text. */
-static int read_baseline(struct cursor *c, struct samples_stream *s, size_t memory, struct diag *why)
+/* The values of an announced stream, into its empty baseline; text is borrowed. */
+static int read_baseline(struct cursor *c, struct samples_stream *s, struct diag *why)
 {
     for (uint32_t i = 0; i < s->schema->n_fields; i++) {
-        const struct field *f = &s->schema->fields[i];
-        struct samples_base b = s->base[i];
-        int rc = read_value(c, f, &b, why);
+        int rc = read_value(c, &s->schema->fields[i], &s->base[i], why);
         if (rc < 0)
             return rc;
-        if (value_is_text(f->type)) {
-            if (memory + s->text + b.n > SAMPLES_MEMORY_MAX)
-                return too_much(why);
-            if (own_text(&b) < 0)
-                return -ENOMEM;
-            s->text += b.n;
-        }
-        s->base[i] = b;
+        s->text += value_is_text(s->schema->fields[i].type) ? s->base[i].n : 0;
     }
     return 0;
 }
 
-/* Puts a stream in its place, which may be that of another. Takes it, also on failure. */
-static int keep_stream(struct samples_reader *r, uint32_t number, struct samples_stream *s)
+/* Keeps the stream in the scratch under this number, which may be that of another. */
+static int keep_stream(struct samples_reader *r, uint32_t number, struct diag *why)
 {
-    struct samples_stream *old = number <= r->n_streams ? r->streams[number - 1] : NULL;
-    struct samples_stream **streams = reserve(r->streams, r->n_streams, &r->cap_streams, sizeof s);
-    if (!streams) {
-        samples_stream_destroy(s);
+    const struct samples_stream *s = &r->scratch->stream;
+    if (s->names + s->text > EVENT_SIZE_MAX)
+        return diag_set(why, E_LIMIT, 0, "samples: a stream whose rows are larger than %d bytes",
+                        EVENT_SIZE_MAX);
+    struct samples_kept *old = number <= r->n_streams ? r->streams[number - 1] : NULL;
+    size_t memory = r->memory + samples_stream_cost(s);
+    if (memory > SAMPLES_MEMORY_MAX)
+        return too_much(why);
+    struct samples_kept **streams = reserve(r->streams, number, &r->cap_streams, sizeof *streams);
+    if (!streams)
         return -ENOMEM;
-    }
     r->streams = streams;
-    r->streams[number - 1] = s;
-    r->n_streams += !old;
-    r->memory += samples_stream_cost(s) - (old ? samples_stream_cost(old) : 0);
-    samples_stream_destroy(old);
+    struct samples_kept *k = samples_kept_create(s, &r->scratch->bytes);
+    if (!k)
+        return -ENOMEM;
+    while (r->n_streams < number)
+        r->streams[r->n_streams++] = NULL;
+    r->streams[number - 1] = k;
+    r->memory = memory - (old ? samples_kept_cost(old) : 0);
+    samples_kept_destroy(old);
     return 0;
 }
 
@@ -273,24 +304,81 @@ int samples_reader_stream(struct samples_reader *r, struct slice payload, struct
         return rc;
     if (schema == 0 || schema > r->n_schemas)
         return refuse(why, "a stream of a schema that was not announced");
-    struct samples_stream *s = samples_stream_create(r->schemas[schema - 1], prog);
-    if (!s)
-        return -ENOMEM;
+    struct samples_stream *s = &r->scratch->stream;
+    samples_stream_init(s, r->schemas[schema - 1], prog);
     s->baseline = baseline;
-    size_t memory = r->memory + samples_stream_cost(s);
-    rc = memory > SAMPLES_MEMORY_MAX ? too_much(why) : read_baseline(&c, s, memory, why);
-    if (rc < 0) {
-        samples_stream_destroy(s);
+    rc = read_baseline(&c, s, why);
+    return rc < 0 ? rc : keep_stream(r, number, why);
+}
+
+struct samples_context samples_reader_context(const struct samples_reader *r)
+{
+    return r->context;
+}
+
+void samples_reader_set_context(struct samples_reader *r, const struct samples_context *c)
+{
+    r->context = *c;
+    r->context.number &= 15;
+}
+
+uint32_t samples_reader_streams(const struct samples_reader *r)
+{
+    return r->n_streams;
+}
+
+int samples_reader_snapshot(const struct samples_reader *r, uint32_t number, struct samples_snapshot *out)
+{
+    const struct samples_kept *k = number && number <= r->n_streams ? r->streams[number - 1] : NULL;
+    if (!k)
+        return E_NODATA;
+    *out = (struct samples_snapshot){.number = number, .schema = k->schema, .baseline = k->baseline};
+    out->is_rolled = k->live && k->live->is_rolled;
+    return samples_kept_state(k, &r->scratch->bytes, &out->state);
+}
+
+/* What no writer of ours wrote: the text of a state is checked only here. */
+static int check_texts(const struct samples_stream *s, struct diag *why)
+{
+    for (uint32_t i = 0; i < s->schema->n_fields; i++)
+        if (s->base[i].type == VALUE_TEXT && !text_is_utf8(slice_of(s->base[i].text, s->base[i].n)))
+            return refuse(why, "a text that is not UTF-8");
+    return samples_is_prog(s->prog) ? 0 : refuse(why, "a prog that the model does not allow");
+}
+
+int samples_reader_restore(struct samples_reader *r, const struct samples_snapshot *snapshot,
+                           struct diag *why)
+{
+    struct samples_stream *s = &r->scratch->stream;
+    const char *what = "";
+    if (snapshot->number == 0 || snapshot->number > SAMPLES_STREAMS_MAX)
+        return refuse(why, "a stream's number out of range");
+    int rc = samples_state_read(snapshot->schema, snapshot->state, s, &what);
+    if (rc < 0)
+        return rc == E_PROTO ? refuse(why, what) : diag_set(why, rc, 0, "samples: %s", what);
+    s->baseline = snapshot->baseline;
+    rc = check_texts(s, why);
+    if (rc == 0)
+        rc = keep_stream(r, snapshot->number, why);
+    if (rc < 0 || !snapshot->is_rolled)
         return rc;
+    struct samples_kept **at = &r->streams[snapshot->number - 1];
+    rc = samples_kept_wake(at, s);
+    if (rc == 0) {
+        (*at)->live->is_rolled = true;
+    } else { /* better none than one that is taken for the announced one */
+        r->memory -= samples_kept_cost(*at);
+        samples_kept_destroy(*at);
+        *at = NULL;
     }
-    return keep_stream(r, number, s);
+    return rc;
 }
 
 /* A packet while it is being read. */
 struct reading {
     struct samples_reader *r;
     struct cursor c;
-    struct batch_builder *out;
+    struct batch_builder *out; /* NULL: no events are wanted */
     struct slice host;
     struct diag *why;
     uint8_t flags;
@@ -303,7 +391,7 @@ struct reading {
 
 static int read_clock(struct reading *p)
 {
-    p->clock = p->flags & PACKET_ROLL ? p->r->clock : no_clock;
+    p->clock = p->flags & PACKET_ROLL ? p->r->context.clock : no_clock;
     if (!(p->flags & PACKET_CLOCK))
         return 0;
     p->clock.offset_ns = unzigzag(cursor_varint(&p->c));
@@ -316,10 +404,16 @@ static int read_clock(struct reading *p)
 /* With ROLL a packet makes sense only behind the one that was sent before it. */
 static int check_flags(const struct reading *p)
 {
-    unsigned number = p->flags >> PACKET_NUMBER_SHIFT, expected = p->flags & PACKET_ROLL ? p->r->number : 0;
+    unsigned number = p->flags >> PACKET_NUMBER_SHIFT;
+    unsigned expected = p->flags & PACKET_ROLL ? p->r->context.number : 0;
     if (p->flags & 15 & ~PACKET_KNOWN)
         return refuse(p->why, "a flag that is not known");
     return number == expected ? 0 : refuse(p->why, "a packet is missing before this one");
+}
+
+static bool has_good_numbers(uint64_t first_seq, uint64_t n_rows)
+{
+    return n_rows && first_seq && first_seq <= UINT64_MAX - (n_rows - 1);
 }
 
 static int read_head(struct reading *p)
@@ -337,7 +431,7 @@ static int read_head(struct reading *p)
         return refuse(p->why, "the head is cut short");
     if (p->n_rows > SAMPLES_ROWS_MAX)
         return diag_set(p->why, E_LIMIT, 0, "samples: more than %d rows", SAMPLES_ROWS_MAX);
-    if (p->n_rows == 0 || p->first_seq == 0 || p->first_seq > UINT64_MAX - (p->n_rows - 1))
+    if (!has_good_numbers(p->first_seq, p->n_rows))
         return refuse(p->why, "no rows, or a sequence number out of range");
     return 0;
 }
@@ -364,8 +458,10 @@ static int read_marks(struct cursor *c, uint32_t n, uint16_t *changed)
     return count ? count : E_PROTO;
 }
 
-/* The stream of the row, or NULL with *rc: E_PROTO, or 0 when the reader does not know what the row means. */
-static struct samples_stream *read_row_head(struct reading *p, bool *is_changed, int *rc)
+/* The place of the row's stream, or NULL with *rc: E_PROTO, or 0 when the reader does not know what the row
+ * means.
+ */
+static struct samples_kept **read_row_head(struct reading *p, bool *is_changed, int *rc)
 {
     uint64_t head = cursor_varint(&p->c);
     int64_t step = unzigzag(head >> ROW_SHIFT);
@@ -379,32 +475,37 @@ static struct samples_stream *read_row_head(struct reading *p, bool *is_changed,
     }
     *is_changed = head & ROW_CHANGED;
     *rc = 0;
-    struct samples_stream *s = (uint64_t)p->stream <= p->r->n_streams ? p->r->streams[p->stream - 1] : NULL;
+    struct samples_kept **at = p->stream <= p->r->n_streams ? &p->r->streams[p->stream - 1] : NULL;
+    if (at && !*at)
+        at = NULL;
     if (p->flags & PACKET_ROLL) {
-        if (!s)
+        if (!at)
             *rc = refuse(p->why, "a stream that was not announced");
-        return s;
+        return at;
     }
-    return s && !s->is_rolled && (s->baseline & 0xff) == baseline ? s : NULL;
+    bool is_as_announced =
+        at && ((*at)->baseline & 0xff) == baseline && !((*at)->live && (*at)->live->is_rolled);
+    return is_as_announced ? at : NULL;
 }
 
 /* A changed value becomes the baseline; what was there goes to the log. */
 static int roll(struct reading *p, struct samples_stream *s, uint32_t field, struct samples_base *b)
 {
     struct samples_reader *r = p->r;
+    struct samples_scratch *x = r->scratch;
     struct samples_base *at = &s->base[field];
     bool is_text = value_is_text(s->schema->fields[field].type);
     if (is_text && r->memory - at->n + b->n > SAMPLES_MEMORY_MAX)
         return too_much(p->why);
-    struct change *log = reserve(r->log, r->n_log, &r->cap_log, sizeof *log);
-    r->log = log ? log : r->log;
+    struct change *log = reserve(x->log, x->n_log + 1, &x->cap_log, sizeof *log);
+    x->log = log ? log : x->log;
     if (!log || (is_text && own_text(b) < 0))
         return -ENOMEM;
     if (is_text) {
         r->memory += (size_t)b->n - at->n;
         s->text += (size_t)b->n - at->n;
     }
-    r->log[r->n_log++] = (struct change){s, field, *at};
+    x->log[x->n_log++] = (struct change){s, field, *at};
     *at = *b;
     return 0;
 }
@@ -412,8 +513,8 @@ static int roll(struct reading *p, struct samples_stream *s, uint32_t field, str
 /* The changed values of the row; *text is what the row then has of it. */
 static int read_changes(struct reading *p, struct samples_stream *s, size_t *text)
 {
-    const uint16_t *changed = p->r->changed;
-    int n = read_marks(&p->c, s->n_values, p->r->changed);
+    const uint16_t *changed = p->r->scratch->changed;
+    int n = read_marks(&p->c, s->n_values, p->r->scratch->changed);
     if (n < 0)
         return refuse(p->why, p->c.bad ? "a row is cut short" : "the marks of a row are wrong");
     for (int c = 0; c < n; c++) {
@@ -427,34 +528,125 @@ static int read_changes(struct reading *p, struct samples_stream *s, size_t *tex
         rc = p->flags & PACKET_ROLL ? roll(p, s, i, &b) : 0;
         if (rc < 0)
             return rc;
-        p->r->row[i] = samples_base_value(&b);
+        p->r->scratch->row[i] = samples_base_value(&b);
     }
     return 0;
+}
+
+/* The field behind value number j. */
+static const struct field *value_field(const struct samples_kept *k, uint32_t j)
+{
+    const struct field *f = k->schema->fields;
+    if (!k->has_keys)
+        return f + j;
+    for (;; f++)
+        if (f->role != ROLE_KEY && j-- == 0)
+            return f;
+}
+
+/* The values of a row that nobody wants, of a plain stream: whatever numbers they are, they are good. Only
+ * how far they reach must be found. */
+static int skip_changes(struct reading *p, const struct samples_kept *k)
+{
+    const uint16_t *changed = p->r->scratch->changed;
+    int n = read_marks(&p->c, k->n_values, p->r->scratch->changed);
+    if (n < 0)
+        return refuse(p->why, p->c.bad ? "a row is cut short" : "the marks of a row are wrong");
+    for (int i = 0; i < n; i++) {
+        uint64_t code = cursor_varint(&p->c);
+        if (code > CODE_DECIMAL || code == CODE_MISSING)
+            continue;
+        if (code == CODE_RAW) {
+            (void)cursor_u64(&p->c);
+        } else if (value_field(k, changed[i])->type == VALUE_FLOAT) {
+            if (cursor_u8(&p->c) > SAMPLES_DECIMAL_MAX)
+                return refuse(p->why, "a decimal out of range");
+            (void)cursor_varint(&p->c);
+        }
+    }
+    return p->c.bad ? refuse(p->why, "a value is cut short") : 0;
+}
+
+static int count_unfolded(struct reading *p, const struct samples_stream *s, size_t text)
+{
+    p->unfolded += samples_row_cost(s, text);
+    return p->unfolded <= SAMPLES_UNFOLD_MAX
+               ? 0
+               : diag_set(p->why, E_LIMIT, 0, "samples: rows of more than %d bytes in all",
+                          SAMPLES_UNFOLD_MAX);
+}
+
+static int skip_row(struct reading *p, const struct samples_kept *k, bool is_changed)
+{
+    int rc = is_changed ? skip_changes(p, k) : 0;
+    return rc < 0 ? rc : count_unfolded(p, &(struct samples_stream){.schema = k->schema}, k->text);
+}
+
+/* The stream with its baseline at hand: live if the row is going to move it. */
+static struct samples_stream *unfold(struct reading *p, struct samples_kept **at, bool is_changed)
+{
+    struct samples_stream *unfolded = &p->r->scratch->stream;
+    if (!(*at)->live && is_changed && p->flags & PACKET_ROLL && samples_kept_wake(at, unfolded) < 0)
+        return NULL;
+    if ((*at)->live)
+        return (*at)->live;
+    samples_kept_unfold(*at, unfolded);
+    return unfolded;
+}
+
+/* What the builder would say, of an event that is not made. */
+static int check_size(const struct reading *p, const struct schema *s)
+{
+    size_t size = s->name.n + 32;
+    for (uint32_t i = 0; i < s->n_fields; i++) {
+        const struct value *v = &p->r->scratch->row[i];
+        if (v->type != VALUE_NONE)
+            size += s->fields[i].name.n + 8 + (value_is_text(v->type) ? v->n : 0);
+    }
+    return size <= EVENT_SIZE_MAX
+               ? 0
+               : diag_set(p->why, E_LIMIT, 0, "the event is larger than %d bytes", EVENT_SIZE_MAX);
+}
+
+static int finish_row(struct reading *p, const struct samples_stream *s)
+{
+    struct value *row = p->r->scratch->row;
+    if (samples_sets_one_twice(s->schema, row))
+        return refuse(p->why, "a row with one field twice");
+    if (!p->out)
+        return check_size(p, s->schema);
+    const struct event_head head = {
+        .time_ns = p->time_ns, .host = p->host, .prog = s->prog, .level = LEVEL_INFO};
+    return batch_builder_add_known(p->out, &head, s->schema, row, p->why);
 }
 
 /* 1: the row is in the batch. 0: it can't be read, as its stream or baseline is not known. */
 static int read_row(struct reading *p)
 {
-    struct value *row = p->r->row;
+    struct value *row = p->r->scratch->row;
     bool is_changed;
     int rc;
-    struct samples_stream *s = read_row_head(p, &is_changed, &rc);
-    if (!s)
+    struct samples_kept **at = read_row_head(p, &is_changed, &rc);
+    if (!at)
         return rc;
-    for (uint32_t i = 0; i < s->schema->n_fields; i++)
+    if (!p->out && (*at)->is_plain && !(p->flags & PACKET_ROLL)) {
+        rc = skip_row(p, *at, is_changed);
+        return rc < 0 ? rc : 1;
+    }
+    struct samples_stream *s = unfold(p, at, is_changed);
+    if (!s)
+        return -ENOMEM;
+    /* Without events the row itself is only looked at where it could be wrong. */
+    bool needs_row =
+        p->out || !s->schema->names_once || s->names + s->text > EVENT_SIZE_MAX - SAMPLES_BYTES_MAX;
+    for (uint32_t i = 0; needs_row && i < s->schema->n_fields; i++)
         row[i] = samples_base_value(&s->base[i]);
     size_t text = s->text;
     rc = is_changed ? read_changes(p, s, &text) : 0;
-    if (rc < 0)
-        return rc;
-    p->unfolded += samples_row_cost(s, text);
-    if (p->unfolded > SAMPLES_UNFOLD_MAX)
-        return diag_set(p->why, E_LIMIT, 0, "samples: rows of more than %d bytes in all", SAMPLES_UNFOLD_MAX);
-    if (samples_sets_one_twice(s->schema, row))
-        return refuse(p->why, "a row with one field twice");
-    const struct event_head head = {
-        .time_ns = p->time_ns, .host = p->host, .prog = s->prog, .level = LEVEL_INFO};
-    rc = batch_builder_add_known(p->out, &head, s->schema, row, p->why);
+    if (rc == 0)
+        rc = count_unfolded(p, s, text);
+    if (rc == 0 && needs_row)
+        rc = finish_row(p, s);
     return rc < 0 ? rc : 1;
 }
 
@@ -466,8 +658,9 @@ static bool log_has_text(const struct change *c)
 /* Baselines as they were before the packet. */
 static void take_back(struct samples_reader *r)
 {
-    while (r->n_log) {
-        const struct change *c = &r->log[--r->n_log];
+    struct samples_scratch *x = r->scratch;
+    while (x->n_log) {
+        const struct change *c = &x->log[--x->n_log];
         struct samples_base *at = &c->stream->base[c->field];
         if (log_has_text(c)) {
             r->memory += (size_t)c->old.n - at->n;
@@ -478,23 +671,47 @@ static void take_back(struct samples_reader *r)
     }
 }
 
-static void settle(struct samples_reader *r)
+static void settle(struct samples_scratch *x)
 {
-    for (size_t i = 0; i < r->n_log; i++) {
-        r->log[i].stream->is_rolled = true;
-        if (log_has_text(&r->log[i]))
-            mem_free(r->log[i].old.text);
+    for (size_t i = 0; i < x->n_log; i++) {
+        x->log[i].stream->is_rolled = true;
+        if (log_has_text(&x->log[i]))
+            mem_free(x->log[i].old.text);
     }
-    r->n_log = 0;
+    x->n_log = 0;
 }
 
-static void shrink_log(struct samples_reader *r)
+static void shrink_log(struct samples_scratch *x)
 {
-    if (r->cap_log <= LOG_KEPT)
+    if (x->cap_log <= LOG_KEPT)
         return;
-    mem_free(r->log);
-    r->log = NULL;
-    r->cap_log = 0;
+    mem_free(x->log);
+    x->log = NULL;
+    x->cap_log = 0;
+}
+
+/* Reads all rows; *done is how many could be. On an error nothing has changed. */
+static int read_packet(struct reading *p, uint64_t *done)
+{
+    struct samples_reader *r = p->r;
+    if (cursor_left(&p->c) > SAMPLES_BYTES_MAX)
+        return diag_set(p->why, E_LIMIT, 0, "samples: a packet of %zu bytes", cursor_left(&p->c));
+    int rc = read_head(p);
+    if (rc < 0)
+        return rc;
+    *done = 0;
+    while (*done < p->n_rows && (rc = read_row(p)) > 0)
+        ++*done;
+    if (rc < 0)
+        take_back(r);
+    else
+        settle(r->scratch);
+    shrink_log(r->scratch);
+    if (rc >= 0 && p->flags & PACKET_ROLL) {
+        r->context.clock = p->clock;
+        r->context.number = (r->context.number + 1) & 15;
+    }
+    return rc < 0 ? rc : 0;
 }
 
 int samples_reader_packet(struct samples_reader *r, struct slice payload, struct slice host,
@@ -503,25 +720,11 @@ int samples_reader_packet(struct samples_reader *r, struct slice payload, struct
 {
     assert(!batch_builder_borrows(out) && batch_builder_count(out) == 0);
     struct reading p = {.r = r, .c = cursor_of(payload), .out = out, .host = host, .why = why};
-    if (payload.n > SAMPLES_BYTES_MAX)
-        return diag_set(why, E_LIMIT, 0, "samples: a packet of %zu bytes", payload.n);
-    int rc = read_head(&p);
-    if (rc < 0)
-        return rc;
-    uint64_t done = 0;
-    while (done < p.n_rows && (rc = read_row(&p)) > 0)
-        done++;
+    uint64_t done;
+    int rc = read_packet(&p, &done);
     if (rc < 0) {
-        take_back(r);
-        shrink_log(r);
         batch_unref(batch_builder_finish(out, NULL)); /* empties it */
         return rc;
-    }
-    settle(r);
-    shrink_log(r);
-    if (p.flags & PACKET_ROLL) {
-        r->clock = p.clock;
-        r->number = (r->number + 1) & 15;
     }
     origin->first_seq = p.first_seq;
     origin->clock = p.clock;
@@ -529,4 +732,32 @@ int samples_reader_packet(struct samples_reader *r, struct slice payload, struct
     if (done)
         batch_builder_set_origin(out, origin);
     return 0;
+}
+
+int samples_packet_count(struct slice payload, struct samples_count *out)
+{
+    struct cursor c = cursor_of(payload);
+    uint8_t flags = cursor_u8(&c);
+    uint64_t first_seq = cursor_varint(&c);
+    (void)cursor_u64(&c); /* the time, and then the clock */
+    for (int i = 0; i < 3 && flags & PACKET_CLOCK; i++)
+        (void)cursor_varint(&c);
+    uint64_t n_rows = cursor_varint(&c);
+    if (c.bad || !has_good_numbers(first_seq, n_rows))
+        return E_PROTO;
+    if (n_rows > SAMPLES_ROWS_MAX)
+        return E_LIMIT;
+    *out = (struct samples_count){first_seq, (uint32_t)n_rows, 0};
+    return 0;
+}
+
+int samples_reader_scan(struct samples_reader *r, struct slice payload, struct samples_count *out,
+                        struct diag *why)
+{
+    struct reading p = {.r = r, .c = cursor_of(payload), .why = why};
+    uint64_t done;
+    int rc = read_packet(&p, &done);
+    if (rc == 0)
+        *out = (struct samples_count){p.first_seq, (uint32_t)p.n_rows, (uint32_t)(p.n_rows - done)};
+    return rc;
 }

@@ -201,17 +201,11 @@ static const struct owner *owner_of(const struct owners *o, const struct account
     return map_get(&o->by_producer, slice_of((const char *)a->origin.producer, sizeof a->origin.producer));
 }
 
-static uint64_t highest_of(const struct account *a)
-{
-    uint64_t held = seq_set_max(&a->held), pending = seq_set_max(&a->pending);
-    return held > pending ? held : pending;
-}
-
 /* What was sent and did not come. Samples: up to the highest number seen, or to what the sender says it
  * passed if that is more. Events: numbers left out; the sender's own counts say why. */
 static uint64_t lost_of(const struct account *a, const struct frame_counts *sender)
 {
-    uint64_t highest = highest_of(a);
+    uint64_t highest = account_highest(a);
     if (a->class != CLASS_SAMPLES)
         return less(highest, a->passed + a->queued);
     uint64_t sent = sender && sender->passed > highest ? sender->passed : highest;
@@ -243,7 +237,7 @@ static void add_sender(struct args_writer *row, const struct frame_counts *k)
  */
 static void add_tail(struct args_writer *row, const struct account *a, const struct frame_counts *sender)
 {
-    uint64_t least = highest_of(a);
+    uint64_t least = account_highest(a);
     if (sender && sender->taken > least)
         least = sender->taken;
     struct strbuf text = {0};
@@ -260,7 +254,7 @@ static void add_account(struct args_writer *row, const struct account *a, const 
 {
     struct frame_counts counts;
     const struct frame_counts *sender =
-        a->counts.n && frame_get_counts(strbuf_slice(&a->counts), &counts) == 0 ? &counts : NULL;
+        a->counts_n && frame_get_counts(account_counts(a), &counts) == 0 ? &counts : NULL;
     char producer[2 * sizeof a->origin.producer + 1];
     for (size_t i = 0; i < sizeof a->origin.producer; i++)
         (void)snprintf(producer + 2 * i, 3, "%02x", a->origin.producer[i]); /* fits */
@@ -274,10 +268,11 @@ static void add_account(struct args_writer *row, const struct account *a, const 
     args_add_uint(row, "passed", a->passed);
     args_add_uint(row, "duplicate", a->duplicate);
     args_add_uint(row, "refused", a->refused);
+    args_add_uint(row, "too_old", a->too_old);
     args_add_uint(row, "no_schema", a->no_schema);
     args_add_uint(row, "queued", a->queued);
     args_add_uint(row, "lost", lost_of(a, sender));
-    args_add_uint(row, "highest_seq", highest_of(a));
+    args_add_uint(row, "highest_seq", account_highest(a));
     if (sender)
         add_sender(row, sender);
     add_tail(row, a, sender);

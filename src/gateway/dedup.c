@@ -14,11 +14,6 @@ void seq_set_fini(struct seq_set *s)
     *s = (struct seq_set){0};
 }
 
-void seq_set_clear(struct seq_set *s)
-{
-    s->n = 0;
-}
-
 int seq_set_reserve(struct seq_set *s, size_t n)
 {
     if (n > SEQ_SET_MAX || s->n > SEQ_SET_MAX - n)
@@ -84,21 +79,6 @@ bool seq_set_missing(const struct seq_set *s, uint64_t first, uint64_t last, str
     if (at < s->n && s->ranges[at].first <= last)
         out->last = s->ranges[at].first - 1;
     return true;
-}
-
-uint64_t seq_set_join_lowest(struct seq_set *s)
-{
-    uint64_t gap = s->ranges[1].first - s->ranges[0].last - 1;
-    s->ranges[0].last = s->ranges[1].last;
-    s->n--;
-    memmove(s->ranges + 1, s->ranges + 2, (s->n - 1) * sizeof *s->ranges);
-    return gap;
-}
-
-bool seq_set_touches(const struct seq_set *s, uint64_t first, uint64_t last)
-{
-    size_t at = find(s, first);
-    return at < s->n && s->ranges[at].first <= last;
 }
 
 uint64_t seq_set_max(const struct seq_set *s)

@@ -22,7 +22,6 @@ struct seq_set {
 };
 
 void seq_set_fini(struct seq_set *s); /* leaves an empty set */
-void seq_set_clear(struct seq_set *s);
 /* Room for n more ranges, so that as many adds can't fail. E_LIMIT past SEQ_SET_MAX, -ENOMEM. */
 int seq_set_reserve(struct seq_set *s, size_t n);
 /* Adds first..last, first <= last; what is there already stays. Errors as reserve; then nothing has changed.
@@ -30,10 +29,6 @@ int seq_set_reserve(struct seq_set *s, size_t n);
 int seq_set_add(struct seq_set *s, uint64_t first, uint64_t last);
 /* The first run of numbers in first..last that is not in the set; false when all are. */
 bool seq_set_missing(const struct seq_set *s, uint64_t first, uint64_t last, struct seq_range *out);
-/* Makes one of the two lowest ranges and what is between them; returns how many numbers that adds. There are
- * two. */
-uint64_t seq_set_join_lowest(struct seq_set *s);
-bool seq_set_touches(const struct seq_set *s, uint64_t first, uint64_t last);
 /* The largest number; 0 when empty. */
 uint64_t seq_set_max(const struct seq_set *s);
 /* How many numbers. */

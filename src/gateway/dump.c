@@ -2,90 +2,92 @@
 /* gateway_dump: what a journal holds, for tests and for people who want their events without a gateway. */
 #include "gateway/gateway.h"
 
-#include "event/block.h"
 #include "base/log.h"
-#include "gateway/store.h"
+#include "gateway/journal_batches.h"
 
 #include <errno.h>
 #include <inttypes.h>
 
 struct dump {
-    struct registry *registry;
-    struct batch_builder *builder;
     struct encoder *encoder; /* NULL: heads only */
     struct strbuf out;
     bool is_damaged;
 };
 
-static void print_head(struct slice block, struct strbuf *out)
+static void print_head(const struct batch *b, struct strbuf *out)
 {
-    struct batch_origin o = block_origin(block);
+    const struct batch_origin *o = &b->origin;
     strbuf_add_str(out, "{\"producer\":\"");
-    for (size_t i = 0; i < sizeof o.producer; i++)
-        strbuf_printf(out, "%02x", o.producer[i]);
-    strbuf_printf(out, "\",\"epoch\":%" PRIu64 ",\"first_seq\":%" PRIu64 ",\"count\":%" PRIu32 "}\n", o.epoch,
-                  o.first_seq, block_count(block));
-}
-
-static int print_events(struct dump *d, struct slice block)
-{
-    struct diag why = {0};
-    int r = block_decode(block, d->builder, &why);
-    struct batch *b = batch_builder_finish(d->builder, NULL);
-    if (r == 0)
-        r = b ? encoder_run(d->encoder, b, &d->out) : -ENOMEM;
-    batch_unref(b);
-    return r;
+    for (size_t i = 0; i < sizeof o->producer; i++)
+        strbuf_printf(out, "%02x", o->producer[i]);
+    strbuf_printf(out, "\",\"epoch\":%" PRIu64 ",\"first_seq\":%" PRIu64 ",\"count\":%zu}\n", o->epoch,
+                  o->first_seq, b->n);
 }
 
 static int flush_out(struct dump *d)
 {
+    if (strbuf_failed(&d->out))
+        return -ENOMEM;
     bool is_whole = fwrite(d->out.p ? d->out.p : "", 1, d->out.n, stdout) == d->out.n;
     strbuf_reset(&d->out);
     return is_whole ? 0 : -EIO;
 }
 
-static int on_record(void *arg, const struct journal_item *item)
+static int print_batch(struct dump *d, const struct batch *b)
 {
-    struct dump *d = arg;
-    if (item->kind == JOURNAL_GAP) {
-        log_error("records %" PRIu64 " to %" PRIu64 " are lost", item->first, item->last);
-        d->is_damaged = true;
-        return 0;
-    }
-    if (item->type != STORE_BLOCK)
-        return 0;
     int r = 0;
-    if (block_check(item->payload) != (int64_t)item->payload.n)
-        r = E_DAMAGE;
-    else if (d->encoder)
-        r = print_events(d, item->payload);
+    if (d->encoder)
+        r = encoder_run(d->encoder, b, &d->out);
     else
-        print_head(item->payload, &d->out);
-    if (r == E_DAMAGE || r == E_PROTO || r == E_LIMIT || r == E_VERSION) {
-        log_error("record %" PRIu64 " can't be read: %s", item->first, err_text(r));
-        d->is_damaged = true;
-        r = 0;
-    }
+        print_head(b, &d->out);
     return r < 0 ? r : flush_out(d);
+}
+
+static int print_item(struct dump *d, const struct journal_batch *item)
+{
+    if (item->kind == JOURNAL_BATCH)
+        return print_batch(d, item->batch);
+    d->is_damaged = true;
+    if (item->kind == JOURNAL_LOST)
+        log_error("records %" PRIu64 " to %" PRIu64 " are lost", item->first, item->last);
+    else if (item->count)
+        log_error("record %" PRIu64 ": %" PRIu64 " events can't be read: %s", item->first, item->count,
+                  item->why);
+    else
+        log_error("record %" PRIu64 " can't be read: %s", item->first, item->why);
+    return 0;
+}
+
+static int dump(struct dump *d, const char *path)
+{
+    const struct journal_options options = {.flags = JOURNAL_READONLY};
+    struct journal *j = NULL;
+    struct journal_batches *batches = NULL;
+    struct journal_batch item;
+    int r = journal_open(path, &options, &j);
+    if (r == 0)
+        r = journal_batches_open(j, 0, &batches);
+    while (r == 0) {
+        r = journal_batches_next(batches, &item);
+        if (r == 0)
+            r = print_item(d, &item);
+    }
+    journal_batches_close(batches);
+    journal_close(j);
+    return r == E_NODATA ? 0 : r;
 }
 
 int gateway_dump(const char *journal, const struct encoding *print)
 {
-    struct dump d = {.registry = registry_create()};
-    d.builder = d.registry ? batch_builder_create(d.registry, BUILDER_BORROW) : NULL;
-    int r = d.builder ? 0 : -ENOMEM;
-    if (r == 0 && print)
-        r = encoder_create(print, &d.encoder);
+    struct dump d = {0};
+    int r = print ? encoder_create(print, &d.encoder) : 0;
     if (r == 0)
-        r = store_read(journal, on_record, &d);
+        r = dump(&d, journal);
     if (r == 0 && d.encoder && encoder_end(d.encoder, &d.out) == 0)
         r = flush_out(&d);
     if (r == 0 && fflush(stdout) != 0)
         r = -errno;
     encoder_destroy(d.encoder);
-    batch_builder_destroy(d.builder);
-    registry_destroy(d.registry);
     strbuf_fini(&d.out);
     return r == 0 && d.is_damaged ? E_DAMAGE : r;
 }

@@ -22,7 +22,7 @@ enum { SIGNALS = 3, STOP_TICK_MS = 10, STOP_TICKS = 100 };
 struct gateway {
     struct gateway_options options;
     struct event_base *base;
-    struct event *commit, *stop, *tick, *signals[SIGNALS];
+    struct event *commit, *complete, *stop, *tick, *signals[SIGNALS];
     struct ledger ledger;
     struct store *store;
     struct ingest *ingest;
@@ -37,6 +37,7 @@ struct gateway {
     struct encoder *print;
     struct strbuf printed;
     bool is_stopping;
+    bool has_forced; /* it was said */
     int stop_ticks; /* how often it was looked whether all sessions are gone */
 };
 
@@ -45,6 +46,13 @@ static void on_commit(evutil_socket_t fd, short what, void *arg)
     (void)fd;
     (void)what;
     ingest_commit(((struct gateway *)arg)->ingest);
+}
+
+static void on_complete(evutil_socket_t fd, short what, void *arg)
+{
+    (void)fd;
+    (void)what;
+    ingest_complete(((struct gateway *)arg)->ingest);
 }
 
 static void on_batch(void *arg, const struct batch *b)
@@ -65,6 +73,15 @@ static void on_store(void *arg, int r)
         log_error("journal %s: %s: senders are told to wait", g->options.journal, err_text(r));
     else
         log_info("journal %s: takes events again", g->options.journal);
+}
+
+static void on_forced(void *arg, uint64_t records)
+{
+    struct gateway *g = arg;
+    if (!g->has_forced)
+        log_error("journal %s: full: %" PRIu64 " records gave way that no consumer has read, as will more; the ledger "
+                  "counts them", g->options.journal, records);
+    g->has_forced = true;
 }
 
 /* ---------------------------------------------------------------- workers and control */
@@ -240,9 +257,9 @@ static void stop(struct gateway *g)
     udp_destroy(g->udp);
     g->udp = NULL;
     own_gateway_state(g->own, LEVEL_NOTICE, "stopping", "");
-    ingest_commit(g->ingest);
+    ingest_drain(g->ingest);
     own_end(g->own);
-    ingest_commit(g->ingest);
+    ingest_drain(g->ingest);
     sessions_shut_down(&g->sessions);
     static const struct timeval often = {0, STOP_TICK_MS * 1000};
     if (event_add(g->stop, &often) < 0)
@@ -257,35 +274,61 @@ static void on_signal(evutil_socket_t signo, short what, void *arg)
         stop(g);
         return;
     }
-    ingest_commit(g->ingest);
+    ingest_drain(g->ingest);
     write_ledger(g);
 }
 
-/* What the journal holds goes to the ledger; what it has lost, to the log. */
-static int on_record(void *arg, const struct journal_item *item)
+/* At start: the workers as they were; what the journal has lost goes to the log. */
+static int on_restore(void *arg, const struct journal_item *item)
 {
     struct gateway *g = arg;
     if (item->kind == JOURNAL_GAP)
         log_error("journal %s: records %" PRIu64 " to %" PRIu64 " are %s", g->options.journal, item->first,
                   item->last, item->reason == JOURNAL_GAP_DAMAGED ? "damaged" : "gone");
-    if (item->kind == JOURNAL_RECORD && item->type == STORE_WORKER) {
-        int r = workers_restore(g->workers, item->payload, clock_boot_ns(), clock_utc_ns());
-        return r == E_PROTO ? 0 : r; /* of a later version: that worker registers anew */
+    if (item->kind != JOURNAL_RECORD || item->type != STORE_WORKER)
+        return 0;
+    int r = workers_restore(g->workers, item->payload, clock_boot_ns(), clock_utc_ns());
+    return r == E_PROTO ? 0 : r; /* of a later version: that worker registers anew */
+}
+
+/* A checkpoint has every worker, some in each group. */
+static uint64_t on_checkpoint(void *arg, uint64_t from)
+{
+    enum { WORKERS_A_STEP = 512 };
+    struct gateway *g = arg;
+    uint32_t last = workers_last_id(g->workers);
+    for (uint32_t id = (uint32_t)from + 1; id <= last; id++) {
+        const struct worker *w = workers_by_id(g->workers, id);
+        if (w)
+            on_worker_record(g, w);
+        if (id - from >= WORKERS_A_STEP)
+            return id;
     }
-    return ingest_restore(&g->ledger, item);
+    return 0;
 }
 
 static int open_store(struct gateway *g, struct diag *why)
 {
-    const struct ingest_options options = {
-        .on_batch = g->print ? on_batch : NULL, .on_store = on_store, .arg = g};
-    int r = store_open(g->options.journal, g->options.journal_max, on_record, g, &g->store);
+    const struct ingest_options options = {.on_batch = g->print ? on_batch : NULL,
+                                           .on_store = on_store,
+                                           .on_forced = on_forced,
+                                           .on_restore = on_restore,
+                                           .on_checkpoint = on_checkpoint,
+                                           .arg = g};
+    const struct store_options limits = {.max_bytes = g->options.journal_max};
+    int r = store_open(g->options.journal, &limits, &g->store);
+    if (r == 0) {
+        g->ingest = ingest_create(&g->ledger, g->store, &options);
+        r = g->ingest ? ingest_restore(g->ingest) : -ENOMEM;
+    }
+    if (r == 0) {
+        g->own = own_create(g->ingest);
+        r = g->own ? 0 : -ENOMEM;
+    }
     if (r < 0)
         return diag_set(why, r, 0, "journal %s: %s", g->options.journal,
                         r == -EBUSY ? "another gateway has it open" : err_text(r));
-    g->ingest = ingest_create(&g->ledger, g->store, &options);
-    g->own = g->ingest ? own_create(g->ingest) : NULL;
-    return g->own ? 0 : diag_set(why, -ENOMEM, 0, "%s", err_text(-ENOMEM));
+    return 0;
 }
 
 static int open_workers(struct gateway *g, struct diag *why)
@@ -310,12 +353,13 @@ static int open_loop(struct gateway *g, struct diag *why)
     }
     if (is_good) {
         g->commit = evtimer_new(g->base, on_commit, g);
+        g->complete = event_new(g->base, ingest_fd(g->ingest), EV_READ | EV_PERSIST, on_complete, g);
         g->stop = event_new(g->base, -1, EV_PERSIST, on_stop_timer, g);
         g->tick = evtimer_new(g->base, on_tick, g);
         g->streams = stream_loop_create(g->base);
         g->control = control_create(g->base, g->workers, &g->ledger, &control_callbacks, g);
     }
-    if (!is_good || !g->commit || !g->stop || !g->tick || !g->streams || !g->control)
+    if (!is_good || !g->commit || !g->complete || event_add(g->complete, NULL) < 0 || !g->stop || !g->tick || !g->streams || !g->control)
         return diag_set(why, -ENOMEM, 0, "can't make an event loop");
     g->sessions = (struct sessions){.base = g->base,
                                     .loop = g->streams,
@@ -421,6 +465,8 @@ void gateway_destroy(struct gateway *g)
             event_free(g->signals[i]);
     if (g->commit)
         event_free(g->commit);
+    if (g->complete)
+        event_free(g->complete);
     if (g->stop)
         event_free(g->stop);
     if (g->tick)
@@ -440,7 +486,7 @@ int gateway_run(struct gateway *g)
     start_tick(g, clock_boot_ns());
     if (event_base_dispatch(g->base) < 0)
         return -EIO;
-    ingest_commit(g->ingest);
+    ingest_drain(g->ingest);
     write_ledger(g);
     return 0;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* gateway.h - the gateway as one piece: listeners, sessions, workers, datagrams, control, ingest, store and ledger on one
- * loop.
+ * loop; the journal is written by a thread of its own (store.h).
  *
  * gateway_run returns after SIGTERM or SIGINT: the last group is committed, everybody is told BYE 1, the ledger is
  * written. SIGUSR1 writes the ledger without stopping. */

@@ -2,46 +2,25 @@
 /* Why WELCOME and ACK may say "everything up to seq" although the set of numbers held may have holes: a
  * source sends in order, and what it refused to send it dropped. Holes are therefore drops of the sender,
  * provided that (1) within a source no block is taken after one that was refused for now (is_behind), and (2)
- * a block that waits for its sync is neither acknowledged nor welcomed. A block that overlaps one of the
- * group (the sender came back on a new connection) ends the group first, so that it is compared with what is
- * really held.
+ * a block that waits for its sync is neither acknowledged nor welcomed.
+ *
+ * A block that overlaps one that waits (the sender came back on a new connection) is compared with that, too:
+ * its group is written after the other, and refused if the other is, so that its acknowledgement is as good.
  *
  * Rejected: journalling a partly held block whole and leaving the second copies to readers. Every reader
  * would need the set of numbers to know which; written once here, the journal itself holds each triple once.
  */
-#include "gateway/ingest.h"
+#include "gateway/ingest_internal.h"
 
+#include "base/clock.h"
 #include "base/mem.h"
-#include "event/block.h"
 
 #include <errno.h>
 
-/* A block in the group. */
-struct pending {
-    struct ingest_source *source; /* NULL: gone, or wants no answer */
-    struct account *account;      /* stays while it has something queued */
-    uint64_t first, last;         /* as sent; 0, 0 without origin */
-    uint32_t count, fresh;        /* events; of these new ones, appended */
-    struct batch *batch;          /* for on_batch; NULL when nobody asks */
-};
-
-struct ingest {
-    struct ledger *ledger;
-    struct store *store;
-    struct ingest_options options;
-    struct registry *registry;
-    struct batch_builder *check;   /* for blocks */
-    struct batch_builder *builder; /* for lines */
-    struct block_writer *writer;
-    struct strbuf scratch;
-    struct pending *group;
-    size_t n, cap;
-    size_t bytes;
-    size_t batch_bytes; /* memory of the group's batches */
-    bool is_dirty;      /* something was appended since the last commit */
-    bool is_awaited;    /* some of it is not samples */
-    bool is_failing;
-};
+static uint32_t utc_s(void)
+{
+    return (uint32_t)(clock_utc_ns() / NS_PER_S);
+}
 
 struct ingest *ingest_create(struct ledger *ledger, struct store *store, const struct ingest_options *options)
 {
@@ -51,105 +30,51 @@ struct ingest *ingest_create(struct ledger *ledger, struct store *store, const s
     in->ledger = ledger;
     in->store = store;
     in->options = *options;
+    in->checkpoint.is_wanted = true;
+    ledger->now_s = utc_s();
     in->registry = registry_create();
     in->writer = block_writer_create();
+    in->samples = samples_scratch_create();
     if (in->registry) {
         in->check = batch_builder_create(in->registry, options->on_batch ? 0 : BUILDER_BORROW);
         in->builder = batch_builder_create(in->registry, 0);
     }
-    if (!in->registry || !in->check || !in->builder || !in->writer) {
+    if (!in->registry || !in->check || !in->builder || !in->writer || !in->samples) {
         ingest_destroy(in);
         return NULL;
     }
     return in;
 }
 
-static void clear_group(struct ingest *in)
+static void clear_turn(struct turn *t)
 {
-    for (size_t i = 0; i < in->n; i++)
-        batch_unref(in->group[i].batch);
-    in->n = in->bytes = in->batch_bytes = 0;
-    in->is_dirty = in->is_awaited = false;
+    for (size_t i = 0; i < t->n; i++)
+        batch_unref(t->entries[i].batch);
+    t->n = t->n_samplers = t->batch_bytes = 0;
+    t->is_awaited = t->has_records = false;
 }
 
 void ingest_destroy(struct ingest *in)
 {
     if (!in)
         return;
-    clear_group(in);
-    mem_free(in->group);
+    for (int i = 0; i < LEDGER_GROUPS; i++) {
+        clear_turn(&in->turns[i]);
+        mem_free(in->turns[i].entries);
+        mem_free(in->turns[i].samplers);
+    }
+    sampler_new_segment(in); /* forgets the schemas of the last */
     batch_builder_destroy(in->check);
     batch_builder_destroy(in->builder);
     block_writer_destroy(in->writer);
+    samples_scratch_destroy(in->samples);
     registry_destroy(in->registry);
     strbuf_fini(&in->scratch);
     mem_free(in);
 }
 
-static struct frame_origin origin_of(const struct batch_origin *o)
-{
-    struct frame_origin f = {.epoch = o->epoch};
-    memcpy(f.producer, o->producer, sizeof f.producer);
-    return f;
-}
-
-static bool is_none(const struct frame_origin *o)
-{
-    static const struct frame_origin none;
-    return memcmp(o->producer, none.producer, sizeof none.producer) == 0;
-}
-
-/* Enters first..last; those that are new count. Only samples have so many gaps that some must be joined. */
-static int restore_range(struct account *a, uint64_t first, uint64_t last)
-{
-    uint64_t before = seq_set_count(&a->held);
-    int r = seq_set_add(&a->held, first, last);
-    if (r == E_LIMIT) {
-        uint64_t joined = seq_set_join_lowest(&a->held);
-        a->skipped += joined;
-        before += joined;
-        r = seq_set_add(&a->held, first, last);
-    }
-    if (r < 0)
-        return r;
-    uint64_t n = seq_set_count(&a->held) - before;
-    a->taken += n;
-    a->passed += n;
-    return 0;
-}
-
-static int restore_block(struct ledger *ledger, struct slice block)
-{
-    if (block_check(block) != (int64_t)block.n)
-        return 0; /* not ours: nothing but checked blocks was appended */
-    struct batch_origin o = block_origin(block);
-    struct frame_origin origin = origin_of(&o);
-    struct account *a = ledger_account(ledger, &origin);
-    uint32_t n = block_count(block);
-    if (!a)
-        return -ENOMEM;
-    if (!is_none(&origin))
-        return restore_range(a, o.first_seq, o.first_seq + n - 1);
-    a->taken += n;
-    a->passed += n;
-    return 0;
-}
-
-int ingest_restore(void *ledger, const struct journal_item *item)
-{
-    if (item->kind != JOURNAL_RECORD)
-        return 0;
-    if (item->type == STORE_BLOCK)
-        return restore_block(ledger, item->payload);
-    struct frame_counts counts;
-    if (item->type != STORE_COUNTS || frame_get_counts(item->payload, &counts) < 0)
-        return 0;
-    struct account *a = ledger_account(ledger, &counts.origin);
-    return a ? account_set_counts(a, item->payload, &counts) : -ENOMEM;
-}
-
 /* Tells the owner when the store's state changes. */
-static void note_store(struct ingest *in, int r)
+void ingest_note_store(struct ingest *in, int r)
 {
     if ((r < 0) == in->is_failing)
         return;
@@ -176,7 +101,6 @@ static void refuse(struct ingest_source *source, const struct frame_origin *orig
 /* What a block is, once its bytes have been found good. */
 struct arrival {
     struct ingest_source *source; /* NULL: wants no answer */
-    bool is_samples;
     struct slice block;
     struct frame_origin origin;
     struct batch_origin head;
@@ -187,28 +111,41 @@ struct arrival {
     struct account *account;
 };
 
-/* Counts events that were not taken, and says so. */
+/* Counts events that were not taken, and says so. -ESTALE: they may have been stored and forgotten. */
 static void refuse_arrival(struct ingest *in, const struct arrival *a, uint32_t count, int r)
 {
-    bool is_never = r == E_LIMIT || r == E_PROTO || r == E_VERSION;
-    enum frame_refusal reason = r == E_LIMIT ? REFUSE_LIMIT : is_never ? REFUSE_MALFORMED : REFUSE_STORAGE;
+    bool is_never = r == E_LIMIT || r == E_PROTO || r == E_VERSION || r == -ESTALE;
+    enum frame_refusal reason = r == E_LIMIT   ? REFUSE_LIMIT
+                                : r == -ESTALE ? REFUSE_TOO_OLD
+                                : is_never     ? REFUSE_MALFORMED
+                                               : REFUSE_STORAGE;
     a->account->taken += count;
-    a->account->refused += count;
+    *(r == -ESTALE ? &a->account->too_old : &a->account->refused) += count;
     if (!is_never)
-        note_store(in, r);
+        ingest_note_store(in, r);
     if (a->source)
         refuse(a->source, &a->origin, a->first, a->count, reason, is_never ? 0 : INGEST_RETRY_MS,
-               err_text(r));
+               r == -ESTALE ? "older than what is remembered" : err_text(r));
 }
 
-static int append(struct ingest *in, enum store_type type, struct slice payload)
+void ingest_begin(struct ingest *in)
 {
+    bool is_new = store_begin(in->store);
+    if (store_segment(in->store) == in->segment)
+        return;
+    in->segment = store_segment(in->store);
+    sampler_new_segment(in);
+    if (is_new)
+        checkpoint_begin(in);
+}
+
+int ingest_append(struct ingest *in, enum store_type type, struct slice payload)
+{
+    ingest_begin(in);
     int r = store_append(in->store, type, payload);
-    if (r < 0)
-        return r;
-    in->bytes += payload.n;
-    in->is_dirty = true;
-    return 0;
+    if (r == 0)
+        ingest_turn(in)->has_records = true;
+    return r;
 }
 
 /* Writes events first..last of the arrival as a block of their own. A part of a block fits a block. */
@@ -227,39 +164,30 @@ static int rewrite(struct ingest *in, const struct arrival *a, struct seq_range 
     return r;
 }
 
-/* Room for a range more. A producer of samples may live for months and loses some whenever a connection
- * breaks; its oldest gaps are joined, since nobody sends samples again. */
-static void join_gaps(struct account *k)
-{
-    while (k->held.n > 1 && k->held.n + k->pending.n >= SEQ_SET_MAX)
-        k->skipped += seq_set_join_lowest(&k->held);
-}
-
 static int append_range(struct ingest *in, const struct arrival *a, struct seq_range range)
 {
     struct account *k = a->account;
+    struct seq_set *pending = &k->pending[in->filling];
     bool is_whole = range.first == a->first && range.last == a->last;
-    if (a->is_samples)
-        join_gaps(k);
-    int r = seq_set_reserve(&k->held, k->pending.n + 1); /* so that the commit can't fail there */
+    /* So that settling can't fail. */
+    int r = seq_set_reserve(&k->held, k->pending[0].n + k->pending[1].n + 1);
     if (r == 0)
-        r = seq_set_reserve(&k->pending, 1);
+        r = seq_set_reserve(pending, 1);
     if (r == 0 && !is_whole)
         r = rewrite(in, a, range);
     if (r == 0)
-        r = append(in, STORE_BLOCK, is_whole ? a->block : strbuf_slice(&in->scratch));
+        r = ingest_append(in, STORE_BLOCK, is_whole ? a->block : strbuf_slice(&in->scratch));
     if (r == 0)
-        r = seq_set_add(&k->pending, range.first, range.last);
+        r = seq_set_add(pending, range.first, range.last);
     return r;
 }
 
-/* Appends the events that are not held; *fresh says how many, also on failure: those before it are appended.
+/* Appends the events that are not there; *fresh says how many, also on failure: those before it are appended.
  */
 static int append_missing(struct ingest *in, const struct arrival *a, uint32_t *fresh)
 {
     struct seq_range gap;
-    for (uint64_t from = a->first; seq_set_missing(&a->account->held, from, a->last, &gap);
-         from = gap.last + 1) {
+    for (uint64_t from = a->first; account_missing(a->account, from, a->last, &gap); from = gap.last + 1) {
         int r = append_range(in, a, gap);
         if (r < 0)
             return r;
@@ -270,29 +198,38 @@ static int append_missing(struct ingest *in, const struct arrival *a, uint32_t *
     return 0;
 }
 
-static int reserve_group(struct ingest *in)
+int ingest_check_room(struct ingest *in)
 {
-    if (in->n < in->cap)
+    const struct turn *t = ingest_turn(in);
+    bool is_full = store_filled(in->store) >= INGEST_GROUP_MAX || t->batch_bytes >= INGEST_BATCH_MAX ||
+                   t->n >= INGEST_ENTRIES_MAX;
+    return is_full ? -ENOBUFS : 0;
+}
+
+static int reserve_entry(struct turn *t)
+{
+    if (t->n < t->cap)
         return 0;
-    size_t cap = in->cap ? in->cap * 2 : 64;
-    struct pending *group = mem_try_resize(in->group, cap * sizeof *group);
-    if (!group)
+    size_t cap = t->cap ? t->cap * 2 : 64;
+    struct pending *entries = mem_try_resize(t->entries, cap * sizeof *entries);
+    if (!entries)
         return -ENOMEM;
-    in->group = group;
-    in->cap = cap;
+    t->entries = entries;
+    t->cap = cap;
     return 0;
 }
 
-/* count events of the block go in the group, where reserve_group made room. */
+/* count events of the block go in the group, where reserve_entry made room. */
 static void enter_group(struct ingest *in, const struct arrival *a, struct ingest_source *source,
                         uint32_t count, uint32_t fresh)
 {
+    struct turn *t = ingest_turn(in);
     a->account->taken += count;
     a->account->queued += count;
     bool wants_batch = in->options.on_batch && fresh && a->batch;
-    in->is_awaited |= !a->is_samples;
-    in->batch_bytes += wants_batch ? a->batch->size_bytes : 0;
-    in->group[in->n++] = (struct pending){.source = source,
+    t->is_awaited = true;
+    t->batch_bytes += wants_batch ? a->batch->size_bytes : 0;
+    t->entries[t->n++] = (struct pending){.source = source,
                                           .account = a->account,
                                           .first = a->first,
                                           .last = a->last,
@@ -301,22 +238,70 @@ static void enter_group(struct ingest *in, const struct arrival *a, struct inges
                                           .batch = wants_batch ? batch_ref(a->batch) : NULL};
 }
 
-static void commit_if_full(struct ingest *in)
+int ingest_reserve_rows(struct ingest *in)
 {
-    if (in->bytes >= INGEST_GROUP_BYTES || in->batch_bytes >= INGEST_BATCH_BYTES)
+    struct turn *t = ingest_turn(in);
+    if (t->n_samplers < t->cap_samplers)
+        return 0;
+    size_t cap = t->cap_samplers ? t->cap_samplers * 2 : 64;
+    struct account **samplers = mem_try_resize(t->samplers, cap * sizeof *samplers);
+    if (!samplers)
+        return -ENOMEM;
+    t->samplers = samplers;
+    t->cap_samplers = cap;
+    return 0;
+}
+
+void ingest_queue_rows(struct ingest *in, struct account *a, uint32_t rows)
+{
+    struct turn *t = ingest_turn(in);
+    if (a->pending_rows[in->filling] == 0)
+        t->samplers[t->n_samplers++] = a;
+    a->pending_rows[in->filling] += rows;
+    a->queued += rows;
+}
+
+void ingest_queue_batch(struct ingest *in, struct batch *b)
+{
+    struct turn *t = ingest_turn(in);
+    if (!b)
+        return;
+    if (reserve_entry(t) < 0) { /* it is in the journal all the same */
+        batch_unref(b);
+        return;
+    }
+    t->batch_bytes += b->size_bytes;
+    t->entries[t->n++] = (struct pending){.batch = b};
+}
+
+void ingest_commit_if_full(struct ingest *in)
+{
+    if (store_filled(in->store) >= INGEST_GROUP_BYTES || ingest_turn(in)->batch_bytes >= INGEST_BATCH_BYTES)
         ingest_commit(in);
+}
+
+/* Are these of an account that was forgotten by age, perhaps? Nothing else is known of it, and they are from
+ * before the last such account was heard of. */
+static bool may_be_forgotten(const struct ingest *in, const struct arrival *a)
+{
+    if (!in->ledger->forgotten_s || a->account->passed || a->account->queued)
+        return false;
+    for (uint32_t i = 0; i < a->count; i++)
+        if (a->events[i].time_ns / NS_PER_S <= in->ledger->forgotten_s)
+            return true;
+    return false;
 }
 
 /* Appends a block whose content is good. Where the store gives way in the middle of a block that is written
  * in pieces, the pieces stay and the block is refused: when it comes again they are held. */
 static void take(struct ingest *in, struct arrival *a)
 {
-    if (!is_none(&a->origin) && seq_set_touches(&a->account->pending, a->first, a->last))
-        ingest_commit(in);
     uint32_t fresh = 0;
-    int r = reserve_group(in);
-    if (r == 0 && is_none(&a->origin)) {
-        r = append(in, STORE_BLOCK, a->block);
+    int r = ingest_check_room(in);
+    if (r == 0)
+        r = reserve_entry(ingest_turn(in));
+    if (r == 0 && ingest_is_none(&a->origin)) {
+        r = ingest_append(in, STORE_BLOCK, a->block);
         fresh = r == 0 ? a->count : 0;
     } else if (r == 0) {
         r = append_missing(in, a, &fresh);
@@ -328,7 +313,7 @@ static void take(struct ingest *in, struct arrival *a)
             enter_group(in, a, NULL, fresh, fresh);
         refuse_arrival(in, a, a->count - fresh, r);
     }
-    commit_if_full(in);
+    ingest_commit_if_full(in);
 }
 
 /* After a refusal for now: is this the block that was refused, or one before it? */
@@ -341,7 +326,7 @@ static bool is_in_turn(struct ingest_source *s, const struct arrival *a)
 
 static bool has_good_numbers(const struct arrival *a)
 {
-    if (is_none(&a->origin))
+    if (ingest_is_none(&a->origin))
         return true;
     return a->origin.epoch && a->first && a->count && a->first <= UINT64_MAX - (a->count - 1);
 }
@@ -353,10 +338,10 @@ int ingest_block(struct ingest *in, struct ingest_source *source, struct slice p
         return n < 0 ? (int)n : E_PROTO;
     struct arrival a = {.source = source, .block = slice_of(payload.p, (size_t)n)};
     a.head = block_origin(a.block);
-    a.origin = origin_of(&a.head);
+    a.origin = ingest_origin(&a.head);
     a.count = block_count(a.block);
     a.first = a.head.first_seq;
-    a.last = is_none(&a.origin) ? a.first : a.first + a.count - 1;
+    a.last = ingest_is_none(&a.origin) ? a.first : a.first + a.count - 1;
     if (!has_good_numbers(&a))
         return E_PROTO;
     a.account = ledger_account(in->ledger, &a.origin);
@@ -372,6 +357,10 @@ int ingest_block(struct ingest *in, struct ingest_source *source, struct slice p
     if (r == 0 && !a.batch)
         r = -ENOMEM;
     a.events = a.batch ? a.batch->events : NULL;
+    if (r == 0 && !account_set_class(a.account, CLASS_EVENTS))
+        r = E_PROTO; /* samples have that origin */
+    if (r == 0 && !ingest_is_none(&a.origin) && may_be_forgotten(in, &a))
+        r = -ESTALE;
     if (r < 0)
         refuse_arrival(in, &a, a.count, r);
     else
@@ -396,17 +385,19 @@ static void take_lines(struct ingest *in, struct arrival *a)
     if (r < 0)
         block_writer_reset(in->writer);
     if (r == 0)
-        r = reserve_group(in);
+        r = ingest_check_room(in);
     if (r == 0)
-        r = append(in, STORE_BLOCK, strbuf_slice(&in->scratch));
+        r = reserve_entry(ingest_turn(in));
+    if (r == 0)
+        r = ingest_append(in, STORE_BLOCK, strbuf_slice(&in->scratch));
     if (r == 0) {
         enter_group(in, a, NULL, a->count, a->count);
     } else {
         a->account->taken += a->count;
         a->account->refused += a->count;
-        note_store(in, r);
+        ingest_note_store(in, r);
     }
-    commit_if_full(in);
+    ingest_commit_if_full(in);
 }
 
 int ingest_built(struct ingest *in)
@@ -438,120 +429,102 @@ int ingest_built(struct ingest *in)
     return 0;
 }
 
-/* n samples from `from` on are in the writer: ends their block and takes it. */
-static void take_samples(struct ingest *in, struct account *k, struct batch *b, size_t from, size_t n)
+int ingest_record(struct ingest *in, enum store_type type, struct slice payload)
 {
-    struct arrival a = {.is_samples = true,
-                        .origin = k->origin,
-                        .head = b->origin,
-                        .first = b->origin.first_seq + from,
-                        .last = b->origin.first_seq + from + n - 1,
-                        .count = (uint32_t)n,
-                        .batch = from + n == b->n ? b : NULL, /* once, with its last block */
-                        .events = b->events + from,
-                        .account = k};
-    a.head.first_seq = a.first;
-    strbuf_reset(&in->scratch);
-    int r = block_writer_finish(in->writer, &a.head, &in->scratch);
-    if (r < 0) {
-        block_writer_reset(in->writer);
-        refuse_arrival(in, &a, a.count, r);
-        return;
-    }
-    a.block = strbuf_slice(&in->scratch);
-    take(in, &a);
+    int r = ingest_append(in, type, payload);
+    if (r == 0)
+        ingest_turn(in)->is_awaited = true;
+    return r;
 }
 
-int ingest_samples(struct ingest *in, const struct batch_origin *origin, uint32_t unknown)
+/* Those of samples change with every packet and are good for little after a restart. */
+static bool is_worth_a_record(struct account *a, const struct frame_counts *counts)
 {
-    struct frame_origin o = origin_of(origin);
-    struct account *k = ledger_account(in->ledger, &o);
-    size_t n = batch_builder_count(in->builder);
-    struct batch *b = batch_builder_finish(in->builder, origin);
-    if (!k) {
-        batch_unref(b);
-        return -ENOMEM;
-    }
-    k->class = CLASS_SAMPLES;
-    k->taken += unknown;
-    k->no_schema += unknown;
-    size_t lost = b ? 0 : n;
-    for (size_t from = 0; b && from < b->n;) {
-        size_t count = 0;
-        while (from + count < b->n && block_writer_add(in->writer, &b->events[from + count]) == 0)
-            count++;
-        if (count)
-            take_samples(in, k, b, from, count);
-        lost += count == 0; /* there was no memory for that one */
-        from += count ? count : 1;
-    }
-    k->taken += lost;
-    k->refused += lost;
-    batch_unref(b);
-    return 0;
+    uint32_t now_s = (uint32_t)(clock_mono_ns() / NS_PER_S) + 1;
+    if (counts->class == CLASS_SAMPLES && !counts->is_final && a->counted_s &&
+        now_s - a->counted_s < INGEST_COUNTS_S)
+        return false;
+    a->counted_s = now_s;
+    return true;
 }
 
 void ingest_counts(struct ingest *in, struct slice payload, const struct frame_counts *counts)
 {
     struct account *a = ledger_account(in->ledger, &counts->origin);
-    if (!a || account_set_counts(a, payload, counts) < 0)
+    if (!a || account_set_counts(a, payload, counts) <= 0 || !is_worth_a_record(a, counts))
         return;
-    (void)append(in, STORE_COUNTS, payload); /* the copy in memory is good until the next start */
-    in->is_awaited = true;
+    (void)ingest_record(in, STORE_COUNTS, payload); /* the copy in memory is good until the next start */
 }
 
-int ingest_record(struct ingest *in, enum store_type type, struct slice payload)
-{
-    in->is_awaited = true;
-    return append(in, type, payload);
-}
-
+/* Journalled as a piece of a checkpoint: an account that replaces what was known of it. */
 void ingest_end_epoch(struct ingest *in, const struct frame_origin *origin)
 {
     struct account *a = ledger_account(in->ledger, origin);
-    if (a)
-        a->is_closed = true;
+    if (!a || a->is_closed)
+        return;
+    a->is_closed = true;
+    strbuf_reset(&in->scratch);
+    record_put_checkpoint(&in->scratch, &(struct record_checkpoint){.kind = CHECKPOINT_ACCOUNTS});
+    account_put(&in->scratch, a);
+    if (!strbuf_failed(&in->scratch))
+        (void)ingest_record(in, STORE_CHECKPOINT, strbuf_slice(&in->scratch)); /* as above */
 }
 
 uint64_t ingest_held(struct ingest *in, const struct frame_origin *origin)
 {
     const struct account *a = ledger_account(in->ledger, origin);
-    return a && !is_none(origin) ? seq_set_max(&a->held) : 0;
+    return a && a->class == CLASS_EVENTS && !ingest_is_none(origin) ? seq_set_max(&a->held) : 0;
 }
 
 bool ingest_is_pending(const struct ingest *in)
 {
-    return in->n || in->is_dirty;
+    const struct turn *t = &in->turns[in->filling];
+    return t->n || t->has_records || in->checkpoint.is_active;
 }
 
 int ingest_delay_ms(const struct ingest *in)
 {
     if (!ingest_is_pending(in))
         return -1;
-    return in->is_awaited ? INGEST_DELAY_MS : INGEST_SAMPLES_MS;
+    return in->turns[in->filling].is_awaited ? INGEST_DELAY_MS : INGEST_SAMPLES_MS;
 }
 
-static void settle_passed(struct pending *p)
+/* What the account has in this turn's group is in the journal now. */
+static void settle_pending(struct account *a, int turn)
+{
+    struct seq_set *pending = &a->pending[turn];
+    for (size_t i = 0; i < pending->n; i++)
+        (void)seq_set_add(&a->held, pending->ranges[i].first, pending->ranges[i].last); /* reserved */
+    seq_set_fini(pending);
+}
+
+static void settle_entry(struct pending *p, int turn, int r)
 {
     struct account *a = p->account;
+    if (!a)
+        return;
     a->queued -= p->count;
-    a->passed += p->fresh;
-    a->duplicate += p->count - p->fresh;
-    for (size_t i = 0; i < a->pending.n; i++)
-        (void)seq_set_add(&a->held, a->pending.ranges[i].first, a->pending.ranges[i].last); /* reserved */
-    seq_set_clear(&a->pending);
+    if (r < 0) {
+        a->refused += p->count;
+        seq_set_fini(&a->pending[turn]);
+    } else {
+        a->passed += p->fresh;
+        a->duplicate += p->count - p->fresh;
+        settle_pending(a, turn);
+    }
 }
 
-static void settle_refused(struct pending *p)
+static void settle_samples(struct account *a, int turn, int r)
 {
-    p->account->queued -= p->count;
-    p->account->refused += p->count;
-    seq_set_clear(&p->account->pending);
+    uint64_t rows = a->pending_rows[turn];
+    a->pending_rows[turn] = 0;
+    a->queued -= rows;
+    *(r < 0 ? &a->refused : &a->passed) += rows;
 }
 
-static void answer(const struct ingest *in, size_t i, int r)
+static void answer(const struct turn *t, size_t i, int r)
 {
-    const struct pending *p = &in->group[i];
+    const struct pending *p = &t->entries[i];
     if (!p->source)
         return;
     if (r < 0) {
@@ -560,32 +533,103 @@ static void answer(const struct ingest *in, size_t i, int r)
                    err_text(r));
         return;
     }
-    const struct pending *next = i + 1 < in->n ? p + 1 : NULL;
+    const struct pending *next = i + 1 < t->n ? p + 1 : NULL;
     if (next && next->source == p->source && next->account == p->account && p->last <= next->last)
         return; /* its acknowledgement covers this one */
     p->source->ack(p->source, &(struct frame_ack){p->account->origin, p->last});
+}
+
+/* All sums are right before anybody is told. */
+static void settle(struct ingest *in, int turn, int r)
+{
+    struct turn *t = &in->turns[turn];
+    for (size_t i = 0; i < t->n; i++)
+        settle_entry(&t->entries[i], turn, r);
+    for (size_t i = 0; i < t->n_samplers; i++)
+        settle_samples(t->samplers[i], turn, r);
+    for (size_t i = 0; i < t->n; i++) {
+        if (r == 0 && t->entries[i].batch)
+            in->options.on_batch(in->options.arg, t->entries[i].batch);
+        answer(t, i, r);
+    }
+    clear_turn(t);
 }
 
 void ingest_commit(struct ingest *in)
 {
     if (!ingest_is_pending(in))
         return;
-    int r = in->is_dirty ? store_commit(in->store) : 0;
-    if (in->is_dirty)
-        note_store(in, r);
-    for (size_t i = 0; i < in->n; i++)
-        (r == 0 ? settle_passed : settle_refused)(&in->group[i]);
-    for (size_t i = 0; i < in->n; i++) {
-        if (r == 0 && in->group[i].batch)
-            in->options.on_batch(in->options.arg, in->group[i].batch);
-        answer(in, i, r);
+    if (in->is_flying) {
+        in->wants_commit = true;
+        return;
     }
-    clear_group(in);
+    in->wants_commit = false;
+    in->ledger->now_s = utc_s();
+    checkpoint_step(in);
+    if (!ingest_turn(in)->has_records) { /* nothing but what was there before */
+        settle(in, in->filling, 0);
+        return;
+    }
+    store_commit(in->store);
+    in->is_flying = true;
+    in->filling ^= 1;
+}
+
+int ingest_fd(const struct ingest *in)
+{
+    return store_fd(in->store);
+}
+
+static void note_forced(struct ingest *in)
+{
+    struct store_stats now;
+    store_stats(in->store, &now);
+    uint64_t more = now.forced - in->forced;
+    if (more == 0)
+        return;
+    in->forced = now.forced;
+    in->ledger->forced += more;
+    checkpoint_totals(in);
+    if (in->options.on_forced)
+        in->options.on_forced(in->options.arg, more);
+}
+
+static void complete(struct ingest *in, int r)
+{
+    in->is_flying = false;
+    ingest_note_store(in, r);
+    settle(in, in->filling ^ 1, r);
+    if (r < 0) { /* the store has forgotten it, too */
+        settle(in, in->filling, r);
+        checkpoint_abort(in);
+    }
+    note_forced(in);
+    if (in->wants_commit || in->checkpoint.is_active)
+        ingest_commit(in);
+    else
+        ingest_commit_if_full(in);
+}
+
+void ingest_complete(struct ingest *in)
+{
+    int r;
+    if (store_poll(in->store, &r))
+        complete(in, r);
+}
+
+void ingest_drain(struct ingest *in)
+{
+    while (in->is_flying || ingest_is_pending(in)) {
+        ingest_commit(in);
+        if (in->is_flying)
+            complete(in, store_wait(in->store));
+    }
 }
 
 void ingest_forget(struct ingest *in, const struct ingest_source *source)
 {
-    for (size_t i = 0; i < in->n; i++)
-        if (in->group[i].source == source)
-            in->group[i].source = NULL;
+    for (int turn = 0; turn < LEDGER_GROUPS; turn++)
+        for (size_t i = 0; i < in->turns[turn].n; i++)
+            if (in->turns[turn].entries[i].source == source)
+                in->turns[turn].entries[i].source = NULL;
 }

@@ -1,15 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ingest.h - from blocks as they come to blocks in the journal, each event once.
+/* ingest.h - from what comes to records in the journal, each event once.
  *
  * A block is checked (every byte: what is acknowledged must be readable for ever), compared with the numbers
- * held, appended, and acknowledged when its group is synced. ingest_commit ends a group; the owner calls it
- * in time (ingest_delay_ms). A block that is partly held already is
- * written again with only the events that are missing. A failed commit refuses the whole group: nothing of it
- * is acknowledged, and the senders send again.
+ * held, appended, and acknowledged when its group is synced. Groups are the store's: one fills while the
+ * other is written by the store's thread. ingest_commit hands over the one that fills, as soon as the other
+ * is done; the owner calls it in time (ingest_delay_ms), and ingest_complete when ingest_fd is readable. A
+ * block that is partly held already is written again with only the events that are missing. A group that
+ * can't be written is refused as a whole, with the one that filled meanwhile: nothing of them is
+ * acknowledged, and the senders send again.
  *
- * Samples go the same way and are never answered: what the store does not take is dropped and counted as
- * refused. They wait up to INGEST_SAMPLES_MS for a group that is synced anyway, so that a reading a second
- * costs no sync of its own.
+ * Samples (sampler.h) go the same way and are never answered: what the store does not take is dropped and
+ * counted as refused. They wait up to INGEST_SAMPLES_MS for a group that is synced anyway, so that a reading
+ * a second costs no sync of its own.
+ *
+ * Checkpoints: now and then, at the start of a segment, the ledger and what the owner keeps is written again,
+ * a piece in each group, so that older segments are not needed at start and can give way (records.h,
+ * store.h).
  *
  * No loop and no sockets here; answers go to the source. One thread. */
 #ifndef GRIDLINE_GATEWAY_INGEST_H
@@ -25,7 +31,12 @@ enum {
     INGEST_SAMPLES_MS = 1000,
     INGEST_GROUP_BYTES = 1 << 20,  /* a group of that size is committed at once, */
     INGEST_BATCH_BYTES = 16 << 20, /* and one whose decoded batches hold that much */
-    INGEST_RETRY_MS = 1000
+    INGEST_GROUP_MAX = 24 << 20,   /* more is refused until the disk has caught up, */
+    INGEST_BATCH_MAX = 64 << 20,   /* as is more of these */
+    INGEST_ENTRIES_MAX = 64 << 10, /* and more blocks */
+    INGEST_RETRY_MS = 1000,
+    INGEST_STEP_BYTES = 256 << 10, /* of a checkpoint a group at least; and a quarter of the group */
+    INGEST_COUNTS_S = 60           /* COUNTS of samples are journalled so often at most */
 };
 
 /* Who sent a block. Embedded in the session; after a refusal with a time to retry, blocks are left unread
@@ -44,6 +55,16 @@ struct ingest_options {
     void (*on_batch)(void *arg, const struct batch *b);
     /* Called when the store begins to refuse (r < 0) and when it takes again (r == 0). */
     void (*on_store)(void *arg, int r);
+    /* So many records gave way at max_bytes before every cursor had passed them. Called each time; NULL =
+     * not. */
+    void (*on_forced)(void *arg, uint64_t records);
+    /* At start: the owner's records (ingest_record), in order, and what the journal has lost. A negative
+     * result ends the start. NULL = not. */
+    int (*on_restore)(void *arg, const struct journal_item *item);
+    /* A checkpoint: the owner writes (ingest_record) what it keeps, from `from` on, about INGEST_STEP_BYTES
+     * of it, and returns where to go on, or 0 when that was all. It begins with 0. NULL = it keeps nothing.
+     */
+    uint64_t (*on_checkpoint)(void *arg, uint64_t from);
     void *arg;
 };
 
@@ -51,10 +72,9 @@ struct ingest;
 /* Borrows ledger and store. NULL: no memory. */
 struct ingest *ingest_create(struct ledger *ledger, struct store *store,
                              const struct ingest_options *options);
-void ingest_destroy(struct ingest *in); /* NULL is fine; a group that is not committed is forgotten */
-
-/* For store_open: enters a record of the journal in the ledger (arg). */
-int ingest_restore(void *ledger, const struct journal_item *item);
+void ingest_destroy(struct ingest *in); /* NULL is fine; what is not committed is forgotten */
+/* Once, before anything else: makes ledger (which is empty) and owner as they were, from the journal. */
+int ingest_restore(struct ingest *in);
 
 /* A BATCH's payload: 0, and the answer goes to source, now or at the commit. E_PROTO, E_DAMAGE, E_LIMIT,
  * E_VERSION: what it is can't be told, so the connection can't go on. -ENOMEM. */
@@ -63,23 +83,28 @@ int ingest_block(struct ingest *in, struct ingest_source *source, struct slice b
  * answered. -ENOMEM: they are gone. */
 struct batch_builder *ingest_builder(struct ingest *in);
 int ingest_built(struct ingest *in);
-/* Samples of that origin that samples_reader_packet left in ingest_builder, and how many it could not read.
- * -ENOMEM: they are gone and could not be counted. */
-int ingest_samples(struct ingest *in, const struct batch_origin *origin, uint32_t unknown);
+/* A record of the owner's own, of a type that on_restore knows. -ENOBUFS, E_LIMIT, -ENOMEM: it is not
+ * journalled; what was lost with a group that failed is made good by the next checkpoint. */
+int ingest_record(struct ingest *in, enum store_type type, struct slice payload);
 /* The sender's ledger. */
 void ingest_counts(struct ingest *in, struct slice payload, const struct frame_counts *counts);
-/* A record of the gateway's own: kept, restored by the owner. -ENOSPC, -ENOMEM: it is not kept. */
-int ingest_record(struct ingest *in, enum store_type type, struct slice payload);
 /* The sender said goodbye after its COUNTS. */
 void ingest_end_epoch(struct ingest *in, const struct frame_origin *origin);
 /* All of this origin up to the result is held. */
 uint64_t ingest_held(struct ingest *in, const struct frame_origin *origin);
 
 bool ingest_is_pending(const struct ingest *in);
-/* In how many ms at most, counted from what came first, the group must be committed; -1: nothing waits. */
+/* In how many ms at most, counted from what came first, ingest_commit must be called; -1: nothing waits. */
 int ingest_delay_ms(const struct ingest *in);
+/* Hands the group over, now or when the one before it is done. */
 void ingest_commit(struct ingest *in);
-/* The source goes away: its blocks stay in the group, without an answer. */
+/* Readable: ingest_complete has something to do. */
+int ingest_fd(const struct ingest *in);
+/* If the group that was handed over is done: settles and answers. */
+void ingest_complete(struct ingest *in);
+/* Commits everything and waits for it: at the end, and in tests. */
+void ingest_drain(struct ingest *in);
+/* The source goes away: its blocks stay in their groups, without an answer. */
 void ingest_forget(struct ingest *in, const struct ingest_source *source);
 
 #endif

@@ -1,29 +1,60 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Nothing is written of a sampler until its first packet in a segment; then all it was told, as it is at that
+ * moment, goes before the packet. What it is told later goes in at once, if it has been written. So a worker
+ * that is silent costs nothing, and with ROLL the state before the packet is the one that the packet needs:
+ * it is written before the packet is read, for reading moves it.
+ *
+ * Schemas are written once a segment for all samplers, and streams name them by number: 100,000 workers with
+ * the same vector have one copy in the journal, and one in memory (the registry's). */
 #include "gateway/sampler.h"
 
 #include "base/mem.h"
-#include "event/samples.h"
+#include "gateway/ingest_internal.h"
 
 #include <errno.h>
 
-struct sampler {
-    struct ingest *in;
-    struct frame_origin origin;
-    struct samples_reader *reader;
-    bool wants;
-    struct strbuf host;
+enum { SCHEMAS_MAX = 8192 }; /* remembered as written; past that all are forgotten, and written again */
+
+struct announced_schema {
+    const struct schema *schema; /* one reference; the pointer is the map's key */
+    uint32_t number;
 };
 
-int sampler_create(struct ingest *in, const struct frame_origin *origin, struct slice host, struct sampler **out)
+struct sampler {
+    struct ingest *in;
+    struct account *account; /* pinned */
+    struct samples_reader *reader;
+    uint32_t segment; /* where it has been written; 0 = nowhere */
+    uint32_t number;  /* there */
+    bool wants_announcements;
+    uint8_t host_n; /* at most EVENT_ORIGIN_MAX */
+    char host[];
+};
+
+static struct slice host_of(const struct sampler *s)
 {
-    struct sampler *s = mem_try_alloc(sizeof *s);
+    return slice_of(s->host, s->host_n);
+}
+
+int sampler_create(struct ingest *in, const struct frame_origin *origin, struct slice host,
+                   struct sampler **out)
+{
+    if (host.n > EVENT_ORIGIN_MAX)
+        return E_LIMIT;
+    struct account *a = ledger_account(in->ledger, origin);
+    if (a && !account_set_class(a, CLASS_SAMPLES))
+        return E_PROTO;
+    struct sampler *s = a ? mem_try_alloc(sizeof *s + host.n) : NULL;
     if (!s)
         return -ENOMEM;
     s->in = in;
-    s->origin = *origin;
-    s->reader = samples_reader_create(batch_builder_registry(ingest_builder(in)));
-    strbuf_add_slice(&s->host, host);
-    if (!s->reader || strbuf_failed(&s->host)) {
+    s->host_n = (uint8_t)host.n;
+    if (host.n)
+        memcpy(s->host, host.p, host.n);
+    s->reader = samples_reader_create(in->registry, in->samples);
+    s->account = a;
+    a->pins++;
+    if (!s->reader) {
         sampler_destroy(s);
         return -ENOMEM;
     }
@@ -35,14 +66,114 @@ void sampler_destroy(struct sampler *s)
 {
     if (!s)
         return;
+    s->account->pins--;
+    (void)ledger_account(s->in->ledger, &s->account->origin); /* it was heard of until now */
     samples_reader_destroy(s->reader);
-    strbuf_fini(&s->host);
     mem_free(s);
 }
 
 const struct frame_origin *sampler_origin(const struct sampler *s)
 {
-    return &s->origin;
+    return &s->account->origin;
+}
+
+void sampler_new_segment(struct ingest *in)
+{
+    void *value;
+    for (size_t i = 0; map_next(&in->schemas, &i, &value);) {
+        struct announced_schema *a = value;
+        schema_unref(a->schema);
+        mem_free(a);
+    }
+    map_fini(&in->schemas);
+    in->n_samplers = in->n_schemas = 0;
+}
+
+/* Items of samples, to the end of the record that is open. */
+static int add(struct ingest *in, struct slice head, struct slice body)
+{
+    int r = store_add(in->store, STORE_SAMPLES, head, body);
+    if (r == 0)
+        ingest_turn(in)->has_records = true;
+    return r;
+}
+
+/* What is in in->scratch, and body. */
+static int add_scratch(struct ingest *in, struct slice body)
+{
+    return strbuf_failed(&in->scratch) ? -ENOMEM : add(in, strbuf_slice(&in->scratch), body);
+}
+
+static struct slice schema_key(struct schema const *const *schema)
+{
+    return slice_of((const char *)schema, sizeof *schema);
+}
+
+static int remember(struct ingest *in, const struct schema *schema, uint32_t number)
+{
+    if (in->schemas.n >= SCHEMAS_MAX) {
+        uint32_t samplers = in->n_samplers, schemas = in->n_schemas;
+        sampler_new_segment(in);
+        in->n_samplers = samplers;
+        in->n_schemas = schemas;
+    }
+    struct announced_schema *a = mem_try_alloc(sizeof *a);
+    if (!a)
+        return -ENOMEM;
+    *a = (struct announced_schema){schema, number};
+    if (map_put(&in->schemas, schema_key(&a->schema), a) < 0) {
+        mem_free(a);
+        return -ENOMEM;
+    }
+    (void)schema_ref(schema); /* it is the map's */
+    return 0;
+}
+
+/* The schema's number in this segment; it is written if it is new. */
+static int number_schema(struct ingest *in, const struct schema *schema, uint32_t *number)
+{
+    const struct announced_schema *known = map_get(&in->schemas, schema_key(&schema));
+    if (known) {
+        *number = known->number;
+        return 0;
+    }
+    *number = ++in->n_schemas;
+    strbuf_reset(&in->scratch);
+    record_put_schema(&in->scratch, *number, schema);
+    int r = add_scratch(in, (struct slice){"", 0});
+    return r < 0 ? r : remember(in, schema, *number);
+}
+
+static int write_stream(struct sampler *s, uint32_t number)
+{
+    struct ingest *in = s->in;
+    struct samples_snapshot snapshot;
+    uint32_t schema;
+    int r = samples_reader_snapshot(s->reader, number, &snapshot);
+    if (r == 0)
+        r = number_schema(in, snapshot.schema, &schema);
+    if (r < 0)
+        return r;
+    strbuf_reset(&in->scratch);
+    record_put_stream_head(&in->scratch, s->number, schema, &snapshot);
+    return add_scratch(in, snapshot.state);
+}
+
+/* Everything it was told, in the segment that is being written. On failure it counts as not written. */
+static int write_all(struct sampler *s)
+{
+    struct ingest *in = s->in;
+    struct samples_context context = samples_reader_context(s->reader);
+    s->number = ++in->n_samplers;
+    s->segment = 0;
+    strbuf_reset(&in->scratch);
+    record_put_sampler(&in->scratch, s->number, &s->account->origin, host_of(s), &context);
+    int r = add_scratch(in, (struct slice){"", 0});
+    for (uint32_t i = 1; i <= samples_reader_streams(s->reader) && r == 0; i++)
+        r = write_stream(s, i);
+    if (r == 0)
+        s->segment = in->segment;
+    return r;
 }
 
 int sampler_schema(struct sampler *s, struct slice payload, struct diag *why)
@@ -52,23 +183,85 @@ int sampler_schema(struct sampler *s, struct slice payload, struct diag *why)
 
 int sampler_stream(struct sampler *s, struct slice payload, struct diag *why)
 {
-    return samples_reader_stream(s->reader, payload, why);
+    int r = samples_reader_stream(s->reader, payload, why);
+    if (r < 0 || !s->segment)
+        return r;
+    ingest_begin(s->in);
+    struct cursor c = cursor_of(payload);
+    if (s->segment != s->in->segment || write_stream(s, cursor_u32(&c)) < 0)
+        s->segment = 0; /* all of it again, before the next packet */
+    return 0;
+}
+
+/* Reads the packet; with events if somebody wants them. */
+static int read_packet(struct sampler *s, struct slice packet, struct samples_count *count,
+                       struct batch **batch, struct diag *why)
+{
+    struct ingest *in = s->in;
+    *batch = NULL;
+    if (!in->options.on_batch)
+        return samples_reader_scan(s->reader, packet, count, why);
+    struct batch_origin origin = {.epoch = s->account->origin.epoch};
+    memcpy(origin.producer, s->account->origin.producer, sizeof origin.producer);
+    uint32_t unknown;
+    int r = samples_reader_packet(s->reader, packet, host_of(s), in->builder, &origin, &unknown, why);
+    if (r < 0)
+        return r;
+    *batch = batch_builder_finish(in->builder, NULL);
+    (void)samples_packet_count(packet, count); /* it has been read */
+    count->unknown = unknown;
+    return 0;
+}
+
+static int write_packet(struct sampler *s, struct slice packet, uint32_t rows)
+{
+    char head[RECORD_PACKET_HEAD];
+    size_t n = record_put_packet_head(head, s->number, rows, packet.n);
+    int r = ingest_reserve_rows(s->in);
+    if (r == 0)
+        r = add(s->in, slice_of(head, n), packet);
+    if (r == 0)
+        ingest_queue_rows(s->in, s->account, rows);
+    return r;
 }
 
 int sampler_packet(struct sampler *s, struct slice packet, struct diag *why)
 {
-    struct batch_origin origin = {.epoch = s->origin.epoch};
-    uint32_t unknown;
-    memcpy(origin.producer, s->origin.producer, sizeof origin.producer);
-    int r = samples_reader_packet(s->reader, packet, strbuf_slice(&s->host), ingest_builder(s->in), &origin, &unknown,
-                                  why);
-    s->wants = s->wants || (r == 0 && unknown);
-    return r < 0 ? r : ingest_samples(s->in, &origin, unknown);
+    struct ingest *in = s->in;
+    struct account *a = s->account;
+    struct samples_count count;
+    struct batch *batch;
+    ingest_begin(in);
+    int written = ingest_check_room(in);
+    if (written == 0 && s->segment != in->segment)
+        written = write_all(s);
+    int r = read_packet(s, packet, &count, &batch, why);
+    if (r < 0)
+        return r;
+    uint32_t rows = count.rows - count.unknown;
+    uint64_t last = count.first_seq + count.rows - 1;
+    a->taken += count.rows;
+    a->no_schema += count.unknown;
+    a->highest = last > a->highest ? last : a->highest;
+    s->wants_announcements |= count.unknown > 0;
+    if (rows == 0)
+        return 0;
+    r = written < 0 ? written : write_packet(s, packet, rows);
+    if (r < 0) {
+        a->refused += rows;
+        s->segment = 0; /* the journal's view of what rolls is behind */
+        batch_unref(batch);
+        ingest_note_store(in, r);
+    } else {
+        ingest_queue_batch(in, batch);
+    }
+    ingest_commit_if_full(in);
+    return 0;
 }
 
 bool sampler_wants_announcements(struct sampler *s)
 {
-    bool wants = s->wants;
-    s->wants = false;
+    bool wants = s->wants_announcements;
+    s->wants_announcements = false;
     return wants;
 }

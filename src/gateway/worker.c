@@ -84,6 +84,11 @@ struct worker *workers_by_id(const struct workers *ws, uint32_t id)
     return id - 1 < ws->n_ids ? ws->by_id[id - 1] : NULL; /* 0 - 1 is large */
 }
 
+uint32_t workers_last_id(const struct workers *ws)
+{
+    return (uint32_t)ws->n_ids;
+}
+
 struct worker *workers_by_host(const struct workers *ws, struct slice host)
 {
     return map_get(&ws->by_host, host);

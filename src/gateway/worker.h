@@ -77,6 +77,7 @@ size_t workers_count(const struct workers *ws);
 
 struct worker *workers_by_id(const struct workers *ws, uint32_t id); /* NULL: none. Constant time */
 struct worker *workers_by_host(const struct workers *ws, struct slice host);
+uint32_t workers_last_id(const struct workers *ws); /* the highest that was given; 0 = none */
 /* All, in the order of ids. */
 void workers_each(struct workers *ws, void (*fn)(void *arg, struct worker *w), void *arg);
 

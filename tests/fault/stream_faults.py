@@ -169,7 +169,7 @@ def holes(list_of):
 
 def check_account(account, list_of):
     stored = sum(c for _, c in list_of)
-    expect(account["taken"] == account["passed"] + account["duplicate"] + account["refused"] + account["no_schema"] +
+    expect(account["taken"] == account["passed"] + account["duplicate"] + account["refused"] + account["too_old"] + account["no_schema"] +
            account["queued"],
            f"the gateway's ledger does not add up: {account}")
     expect(account["passed"] == stored, f"{account['passed']} passed, {stored} stored")

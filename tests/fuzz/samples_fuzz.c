@@ -15,6 +15,7 @@
 enum { SCHEMAS = 4, MANY = 70, AGAIN_MAX = 64 };
 
 struct end {
+    struct samples_scratch *scratch;
     struct samples_reader *reader;
     struct batch_builder *builder;
     struct batch *batch; /* of the last packet; NULL: none */
@@ -83,8 +84,8 @@ static int give(struct end *e, uint8_t type, struct slice payload)
 
 static void end_init(struct end *e, struct registry *registry, bool knows_schemas)
 {
-    *e =
-        (struct end){.reader = samples_reader_create(registry), .builder = batch_builder_create(registry, 0)};
+    *e = (struct end){.scratch = samples_scratch_create(), .builder = batch_builder_create(registry, 0)};
+    e->reader = samples_reader_create(registry, e->scratch);
     for (uint32_t i = 0; i < SCHEMAS && knows_schemas; i++) {
         struct strbuf out = {0};
         strbuf_add_u32(&out, i + 1);
@@ -99,6 +100,7 @@ static void end_fini(struct end *e)
     batch_unref(e->batch);
     batch_builder_destroy(e->builder);
     samples_reader_destroy(e->reader);
+    samples_scratch_destroy(e->scratch);
 }
 
 static void check_same(const struct batch *a, const struct batch *b)

@@ -16,6 +16,7 @@ static const struct slice host = {"h", 1};
 struct link {
     struct registry *registry;
     struct samples_writer *w;
+    struct samples_scratch *scratch;
     struct samples_reader *r;
     struct batch_builder *builder;
     struct strbuf schema, stream, packet;
@@ -26,7 +27,8 @@ struct link {
 static void link_open(struct link *l, enum samples_flags flags)
 {
     *l = (struct link){.registry = registry_create(), .w = samples_writer_create(flags), .next_seq = 1};
-    l->r = samples_reader_create(l->registry);
+    l->scratch = samples_scratch_create();
+    l->r = samples_reader_create(l->registry, l->scratch);
     l->builder = batch_builder_create(l->registry, 0);
     assert_true(l->registry && l->w && l->r && l->builder);
 }
@@ -35,6 +37,7 @@ static void link_close(struct link *l)
 {
     samples_writer_destroy(l->w);
     samples_reader_destroy(l->r);
+    samples_scratch_destroy(l->scratch);
     batch_builder_destroy(l->builder);
     registry_destroy(l->registry);
     strbuf_fini(&l->schema);
@@ -47,7 +50,7 @@ static void link_again(struct link *l)
 {
     samples_writer_reset(l->w);
     samples_reader_destroy(l->r);
-    l->r = samples_reader_create(l->registry);
+    l->r = samples_reader_create(l->registry, l->scratch);
     assert_non_null(l->r);
 }
 

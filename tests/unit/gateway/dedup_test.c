@@ -22,14 +22,11 @@ static void test_against_array(void **state)
             uint64_t first = 1 + test_random(&seed) % NUMBERS;
             uint64_t last = first + test_random(&seed) % 12;
             last = last > NUMBERS ? NUMBERS : last;
-            bool touches = false;
             struct seq_range gap = {0, 0}, want = {0, 0};
             for (uint64_t n = first; n <= last; n++) {
-                touches = touches || in[n];
                 if (!in[n] && (!want.first || n == want.last + 1))
                     want = (struct seq_range){want.first ? want.first : n, n};
             }
-            assert_int_equal(seq_set_touches(&s, first, last), touches);
             assert_int_equal(seq_set_missing(&s, first, last, &gap), want.first != 0);
             assert_true(gap.first == want.first && gap.last == want.last);
             assert_int_equal(seq_set_add(&s, first, last), 0);
@@ -79,15 +76,12 @@ static void test_limit_and_memory(void **state)
     assert_int_equal(seq_set_reserve(&s, 1), E_LIMIT);
     assert_int_equal(seq_set_add(&s, 1, 9), 0); /* joins two: no new range */
     assert_int_equal(s.n, SEQ_SET_MAX - 1);
-    assert_int_equal(seq_set_join_lowest(&s), 9); /* 0..10 and 20 */
-    assert_int_equal(s.n, SEQ_SET_MAX - 2);
     assert_true(seq_set_check(&s));
-    assert_int_equal(s.ranges[0].last, 20);
-    assert_int_equal(s.ranges[1].first, 30);
+    assert_int_equal(s.ranges[0].last, 10);
+    assert_int_equal(s.ranges[1].first, 20);
     assert_int_equal(seq_set_max(&s), 10 * (SEQ_SET_MAX - 1));
-    seq_set_clear(&s);
-    assert_int_equal(seq_set_max(&s), 0);
     seq_set_fini(&s);
+    assert_int_equal(seq_set_max(&s), 0);
 }
 
 int main(void)

@@ -64,9 +64,10 @@ static void on_batch(void *arg, const struct batch *batch)
 static void start(struct bench *b, uint64_t max)
 {
     const struct ingest_options options = {.on_batch = on_batch, .on_store = on_store, .arg = b};
-    assert_int_equal(store_open(b->dir, max, ingest_restore, &b->ledger, &b->store), 0);
+    assert_int_equal(store_open(b->dir, &(struct store_options){.max_bytes = max}, &b->store), 0);
     b->in = ingest_create(&b->ledger, b->store, &options);
     assert_non_null(b->in);
+    assert_int_equal(ingest_restore(b->in), 0);
 }
 
 static void stop(struct bench *b)
@@ -98,22 +99,7 @@ static int give(struct bench *b, struct sender *s, uint8_t producer, uint64_t fi
     int r = ingest_block(b->in, &s->source, strbuf_slice(&block));
     strbuf_fini(&block);
     for (const struct account *a = b->ledger.oldest; a; a = a->newer)
-        assert_int_equal(a->taken, a->passed + a->duplicate + a->refused + a->queued);
-    return r;
-}
-
-/* n samples from first on, as a reader leaves them, and some that it could not read. */
-static int give_samples(struct bench *b, uint8_t producer, uint64_t first, uint32_t n, uint32_t unknown)
-{
-    struct batch_origin o = {.epoch = 1, .first_seq = first};
-    memset(o.producer, producer, sizeof o.producer);
-    for (uint32_t i = 0; i < n; i++) {
-        const struct named_value v = {SLICE_LIT("n"), value_uint(first + i)};
-        const struct event_head head = {.time_ns = 5, .name = SLICE_LIT("e"), .host = SLICE_LIT("h")};
-        assert_int_equal(batch_builder_add(ingest_builder(b->in), &head, &v, 1, NULL), 0);
-    }
-    int r = ingest_samples(b->in, &o, unknown);
-    assert_int_equal(batch_builder_count(ingest_builder(b->in)), 0);
+        assert_true(account_check(a));
     return r;
 }
 
@@ -145,14 +131,14 @@ static void test_acknowledged_after_commit(void **state)
     assert_int_equal(s.acks, 0);
     assert_int_equal(ingest_held(b.in, &o), 0);
     assert_int_equal(test_read(b.dir).records, 0);
-    ingest_commit(b.in);
+    ingest_drain(b.in);
     assert_int_equal(s.acks, 1); /* the second covers the first */
     assert_int_equal(s.ack.seq, 10);
     assert_memory_equal(&s.ack.origin, &o, sizeof o);
     assert_int_equal(ingest_held(b.in, &o), 10);
     assert_int_equal(test_read(b.dir).records, 2);
     assert_false(ingest_is_pending(b.in));
-    ingest_commit(b.in);
+    ingest_drain(b.in);
     assert_int_equal(s.acks, 1);
     close_bench(&b);
 }
@@ -165,14 +151,15 @@ static void test_duplicates(void **state)
     open_bench(&b, 0);
     assert_int_equal(give(&b, &s, 1, 3, 4), 0);
     assert_int_equal(give(&b, &again, 1, 3, 4), 0); /* while the first still waits for its sync */
-    assert_int_equal(s.acks, 1);
+    assert_int_equal(s.acks, 0);
     assert_int_equal(again.acks, 0);
-    ingest_commit(b.in);
+    ingest_drain(b.in);
+    assert_int_equal(s.ack.seq, 6);
     assert_int_equal(again.ack.seq, 6);
     assert_int_equal(account(&b, 1)->duplicate, 4);
     assert_int_equal(test_read(b.dir).records, 1);
     assert_int_equal(give(&b, &s, 1, 1, 10), 0); /* 3..6 are there: 1..2 and 7..10 are written */
-    ingest_commit(b.in);
+    ingest_drain(b.in);
     assert_int_equal(s.ack.seq, 10);
     struct test_archive a = test_read(b.dir);
     assert_int_equal(a.records, 3);
@@ -192,13 +179,13 @@ static void test_commit_fails(void **state)
     struct sender s = new_sender(), other = new_sender();
     open_bench(&b, 0);
     assert_int_equal(give(&b, &s, 1, 1, 2), 0);
-    ingest_commit(b.in);
+    ingest_drain(b.in);
     assert_int_equal(s.ack.seq, 2);
     break_disk(true);
     assert_int_equal(give(&b, &s, 1, 3, 2), 0);
     assert_int_equal(give(&b, &s, 1, 5, 2), 0);
     assert_int_equal(give(&b, &other, 2, 1, 1), 0);
-    ingest_commit(b.in);
+    ingest_drain(b.in);
     break_disk(false);
     assert_true(b.store_state < 0);
     assert_int_equal(s.acks, 1);
@@ -208,40 +195,19 @@ static void test_commit_fails(void **state)
     assert_int_equal(other.refusals, 1);
     assert_int_equal(account(&b, 1)->refused, 4);
     assert_int_equal(give(&b, &s, 1, 7, 2), 0); /* was on its way: must not be taken, for 3..6 are missing */
-    ingest_commit(b.in);
+    ingest_drain(b.in);
     assert_int_equal(s.acks, 1);
     assert_int_equal(account(&b, 1)->refused, 6);
     assert_int_equal(give(&b, &s, 1, 3, 2), 0); /* again, from there on */
     assert_int_equal(give(&b, &s, 1, 5, 2), 0);
     assert_int_equal(give(&b, &s, 1, 7, 2), 0);
-    ingest_commit(b.in);
+    ingest_drain(b.in);
     assert_int_equal(b.store_state, 0);
     assert_int_equal(s.ack.seq, 8);
     struct test_archive a = test_read(b.dir);
     for (uint64_t n = 1; n <= 8; n++)
         assert_int_equal(a.times[1][n], 1);
     assert_int_equal(a.times[2][1], 0);
-    close_bench(&b);
-}
-
-static void test_full(void **state)
-{
-    (void)state;
-    struct bench b;
-    struct sender s = new_sender();
-    open_bench(&b, 16384);
-    uint64_t next = 1;
-    while (s.refusals == 0 && next < 1900) {
-        assert_int_equal(give(&b, &s, 1, next, 10), 0);
-        ingest_commit(b.in);
-        next += 10;
-    }
-    assert_int_equal(s.refusals, 1);
-    assert_int_equal(b.store_state, -ENOSPC);
-    assert_int_equal(s.refuse.first_seq, next - 10);
-    assert_true(s.refuse.retry_ms > 0);
-    assert_int_equal(s.ack.seq, next - 11);
-    assert_int_equal(account(&b, 1)->passed, next - 11);
     close_bench(&b);
 }
 
@@ -261,7 +227,7 @@ static void test_malformed(void **state)
     assert_int_equal(give(&b, &s, 1, 0, 3), E_PROTO);
     assert_int_equal(give(&b, &s, 1, UINT64_MAX - 1, 3), E_PROTO);
     assert_int_equal(give(&b, &s, 1, 1, 3), 0);
-    ingest_commit(b.in);
+    ingest_drain(b.in);
     assert_int_equal(s.ack.seq, 3);
     assert_int_equal(s.refusals, 0);
     strbuf_fini(&block);
@@ -288,7 +254,7 @@ static void test_unreadable_block(void **state)
     assert_int_equal(s.refuse.count, 3);
     assert_int_equal(account(&b, 1)->refused, 3);
     assert_int_equal(give(&b, &s, 1, 4, 2), 0);
-    ingest_commit(b.in);
+    ingest_drain(b.in);
     assert_int_equal(s.ack.seq, 5);
     strbuf_fini(&block);
     close_bench(&b);
@@ -308,7 +274,7 @@ static void test_restart(void **state)
     frame_put_counts(&out, &c);
     ingest_counts(b.in, slice_from(strbuf_slice(&out), FRAME_HEAD), &c);
     strbuf_fini(&out);
-    ingest_commit(b.in);
+    ingest_drain(b.in);
     assert_int_equal(give(&b, &s, 1, 11, 1), 0); /* not committed: gone */
     stop(&b);
 
@@ -317,10 +283,10 @@ static void test_restart(void **state)
     assert_int_equal(account(&b, 1)->passed, 7);
     assert_int_equal(account(&b, 1)->held.n, 2);
     assert_true(account(&b, 1)->is_closed);
-    assert_int_equal(frame_get_counts(strbuf_slice(&account(&b, 1)->counts), &c), 0);
+    assert_int_equal(frame_get_counts(account_counts(account(&b, 1)), &c), 0);
     assert_int_equal(c.dropped[4], 3);
     assert_int_equal(give(&b, &s, 1, 9, 2), 0);
-    ingest_commit(b.in);
+    ingest_drain(b.in);
     assert_int_equal(s.ack.seq, 10);
     assert_int_equal(account(&b, 1)->duplicate, 2);
     assert_int_equal(test_read(b.dir).times[1][9], 1);
@@ -344,7 +310,7 @@ static void test_without_origin(void **state)
     assert_int_equal(ingest_built(b.in), 0);
     static const struct frame_origin none;
     assert_int_equal(ledger_account(&b.ledger, &none)->queued, 14);
-    ingest_commit(b.in);
+    ingest_drain(b.in);
     assert_int_equal(ledger_account(&b.ledger, &none)->passed, 14);
     assert_int_equal(test_read(b.dir).times[0][6], 2);
     assert_int_equal(ingest_held(b.in, &none), 0);
@@ -360,7 +326,7 @@ static void test_sender_gone(void **state)
     open_bench(&b, 0);
     assert_int_equal(give(&b, &s, 1, 1, 2), 0);
     ingest_forget(b.in, &s.source);
-    ingest_commit(b.in);
+    ingest_drain(b.in);
     assert_int_equal(s.acks, 0);
     assert_int_equal(account(&b, 1)->passed, 2);
     close_bench(&b);
@@ -385,7 +351,7 @@ static void test_random_faults(void **state)
             if (test_random(&seed) % 3 == 0) {
                 if (is_broken)
                     break_disk(true);
-                ingest_commit(b.in);
+                ingest_drain(b.in);
                 break_disk(false);
             }
             acked = s.acks && s.ack.seq > acked ? s.ack.seq : acked;
@@ -401,7 +367,7 @@ static void test_random_faults(void **state)
                 assert_true(next > acked);
             }
         }
-        ingest_commit(b.in);
+        ingest_drain(b.in);
         struct test_archive a = test_read(b.dir);
         for (uint64_t i = 1; i <= acked; i++)
             assert_int_equal(a.times[1][i], 1);
@@ -424,183 +390,19 @@ static void test_no_memory(void **state)
         mem_fail_after(nth);
         int r = ingest_block(b.in, &s.source, strbuf_slice(&block));
         if (r == 0)
-            ingest_commit(b.in);
+            ingest_drain(b.in);
         mem_fail_after(0);
         assert_true(r == 0 || r == -ENOMEM);
         assert_true(account_check(account(&b, 1)));
         if (s.acks == 0) {
             assert_int_equal(ingest_block(b.in, &s.source, strbuf_slice(&block)), 0);
-            ingest_commit(b.in);
+            ingest_drain(b.in);
         }
         assert_int_equal(s.ack.seq, 3);
         assert_int_equal(test_read(b.dir).times[1][2], 1);
         strbuf_fini(&block);
         close_bench(&b);
     }
-}
-
-/* Samples wait for others, are never answered, each number is stored once, and gaps are seen. */
-static void test_samples(void **state)
-{
-    (void)state;
-    struct bench b;
-    struct sender s = new_sender();
-    open_bench(&b, 0);
-    assert_int_equal(ingest_delay_ms(b.in), -1);
-    assert_int_equal(give_samples(&b, 2, 1, 5, 0), 0);
-    assert_int_equal(ingest_delay_ms(b.in), INGEST_SAMPLES_MS);
-    assert_int_equal(account(&b, 2)->queued, 5);
-    assert_int_equal(give(&b, &s, 1, 1, 2), 0);
-    assert_int_equal(ingest_delay_ms(b.in), INGEST_DELAY_MS);
-    assert_int_equal(b.batches, 0);
-    ingest_commit(b.in);
-    assert_int_equal(s.acks, 1);
-    assert_int_equal(ingest_delay_ms(b.in), -1);
-    assert_int_equal(b.batches, 2);
-    assert_int_equal(b.batch_events, 7);
-    assert_int_equal(account(&b, 2)->passed, 5);
-    assert_int_equal(account(&b, 2)->class, CLASS_SAMPLES);
-    assert_int_equal(account(&b, 1)->class, CLASS_EVENTS);
-    assert_int_equal(give_samples(&b, 2, 4, 5, 0), 0); /* 4 and 5 are there */
-    assert_int_equal(give_samples(&b, 2, 20, 1, 3), 0);
-    assert_int_equal(give_samples(&b, 2, 24, 0, 2), 0);
-    ingest_commit(b.in);
-    struct account *a = account(&b, 2);
-    assert_int_equal(a->taken, 5 + 5 + 1 + 3 + 2);
-    assert_int_equal(a->passed, 9);
-    assert_int_equal(a->duplicate, 2);
-    assert_int_equal(a->no_schema, 5);
-    assert_int_equal(a->held.n, 2);
-    stop(&b);
-    start(&b, 0);
-    assert_int_equal(account(&b, 2)->passed, 9);
-    struct test_archive archive = test_read(b.dir);
-    for (uint64_t n = 1; n <= 20; n++)
-        assert_int_equal(archive.times[2][n], n <= 8 || n == 20);
-    close_bench(&b);
-}
-
-/* What the store does not take is dropped and counted; the next is taken. */
-static void test_samples_refused(void **state)
-{
-    (void)state;
-    struct bench b;
-    open_bench(&b, 0);
-    break_disk(true);
-    assert_int_equal(give_samples(&b, 2, 1, 3, 0), 0);
-    ingest_commit(b.in);
-    break_disk(false);
-    assert_true(b.store_state < 0);
-    assert_int_equal(account(&b, 2)->refused, 3);
-    assert_int_equal(account(&b, 2)->queued, 0);
-    assert_int_equal(b.batches, 0);
-    assert_int_equal(give_samples(&b, 2, 4, 3, 0), 0);
-    ingest_commit(b.in);
-    assert_int_equal(b.store_state, 0);
-    assert_int_equal(account(&b, 2)->passed, 3);
-    assert_int_equal(test_read(b.dir).times[2][3], 0);
-    assert_int_equal(test_read(b.dir).times[2][4], 1);
-    close_bench(&b);
-    open_bench(&b, 16384); /* full at the append, not at the commit */
-    uint64_t next = 1;
-    for (; account(&b, 2)->refused == 0 && next < 1900; next += 10)
-        assert_int_equal(give_samples(&b, 2, next, 10, 0), 0), ingest_commit(b.in);
-    assert_int_equal(b.store_state, -ENOSPC);
-    assert_int_equal(account(&b, 2)->refused, 10);
-    assert_int_equal(account(&b, 2)->passed, next - 11);
-    close_bench(&b);
-}
-
-/* More gaps than a set holds: the oldest are joined and samples are taken as before, also after a restart. */
-static void test_samples_many_gaps(void **state)
-{
-    (void)state;
-    struct bench b;
-    open_bench(&b, 0);
-    enum { GAPS = SEQ_SET_MAX + 50 };
-    for (uint64_t i = 0; i < GAPS; i++) {
-        assert_int_equal(give_samples(&b, 2, 1 + 2 * i, 1, 0), 0);
-        if (i % 300 == 0)
-            ingest_commit(b.in);
-    }
-    ingest_commit(b.in);
-    struct account *a = account(&b, 2);
-    assert_int_equal(a->refused, 0);
-    assert_int_equal(a->passed, GAPS);
-    assert_true(a->held.n <= SEQ_SET_MAX && a->skipped >= 50);
-    assert_int_equal(seq_set_max(&a->held), 1 + 2 * (GAPS - 1));
-    stop(&b); /* checks the sums */
-    start(&b, 0);
-    assert_int_equal(account(&b, 2)->passed, GAPS);
-    assert_true(account(&b, 2)->skipped >= 50);
-    close_bench(&b);
-}
-
-static void test_samples_no_memory(void **state)
-{
-    (void)state;
-    for (uint64_t nth = 1; nth < 60; nth++) {
-        struct bench b;
-        struct batch_origin o = {.producer = {2}, .epoch = 1, .first_seq = 1};
-        memset(o.producer, 2, sizeof o.producer);
-        open_bench(&b, 0);
-        for (uint32_t i = 0; i < 3; i++) {
-            const struct named_value v = {SLICE_LIT("n"), value_uint(1 + i)};
-            const struct event_head head = {.time_ns = 5, .name = SLICE_LIT("e")};
-            assert_int_equal(batch_builder_add(ingest_builder(b.in), &head, &v, 1, NULL), 0);
-        }
-        mem_fail_after(nth);
-        int r = ingest_samples(b.in, &o, 0);
-        ingest_commit(b.in);
-        mem_fail_after(0);
-        assert_true(r == 0 || r == -ENOMEM);
-        assert_true(account_check(account(&b, 2)));
-        if (r == 0) /* all are accounted for */
-            assert_int_equal(account(&b, 2)->passed + account(&b, 2)->refused, 3);
-        assert_int_equal(give_samples(&b, 2, 4, 2, 0), 0);
-        ingest_commit(b.in);
-        struct test_archive a = test_read(b.dir);
-        assert_int_equal(a.times[2][1] + a.times[2][2] + a.times[2][3] + 2, account(&b, 2)->passed);
-        assert_int_equal(a.times[2][4] + a.times[2][5], 2);
-        close_bench(&b);
-    }
-}
-
-/* One packet may be more than a block holds: schemas of many long helps. */
-static void test_samples_of_many_blocks(void **state)
-{
-    (void)state;
-    struct bench b;
-    struct batch_origin o = {.epoch = 1, .first_seq = 1};
-    static char help[EVENT_HELP_MAX];
-    memset(o.producer, 2, sizeof o.producer);
-    memset(help, 'h', sizeof help);
-    open_bench(&b, 0);
-    for (uint64_t i = 0; i < 40; i++) {
-        struct field fields[100];
-        struct value values[100] = {value_uint(i + 1)};
-        char names[100][8], name[8];
-        for (size_t k = 0; k < 100; k++) {
-            (void)snprintf(names[k], sizeof names[k], "f%zu", k);
-            fields[k] = (struct field){.name = k ? slice_str(names[k]) : SLICE_LIT("n"), .type = VALUE_UINT};
-            fields[k].help = slice_of(help, sizeof help);
-        }
-        struct schema *s;
-        (void)snprintf(name, sizeof name, "s%u", (unsigned)i);
-        assert_int_equal(schema_create(slice_str(name), fields, 100, &s), 0);
-        const struct event_head head = {.time_ns = 5};
-        assert_int_equal(batch_builder_add_known(ingest_builder(b.in), &head, s, values, NULL), 0);
-        schema_unref(s);
-    }
-    assert_int_equal(ingest_samples(b.in, &o, 0), 0);
-    ingest_commit(b.in);
-    struct test_archive a = test_read(b.dir);
-    assert_true(a.records > 1);
-    for (uint64_t n = 1; n <= 40; n++)
-        assert_int_equal(a.times[2][n], 1);
-    assert_int_equal(b.batches, 1);
-    assert_int_equal(account(&b, 2)->passed, 40);
-    close_bench(&b);
 }
 
 int main(void)
@@ -610,7 +412,6 @@ int main(void)
         cmocka_unit_test(test_acknowledged_after_commit),
         cmocka_unit_test(test_duplicates),
         cmocka_unit_test(test_commit_fails),
-        cmocka_unit_test(test_full),
         cmocka_unit_test(test_malformed),
         cmocka_unit_test(test_unreadable_block),
         cmocka_unit_test(test_restart),
@@ -618,11 +419,6 @@ int main(void)
         cmocka_unit_test(test_sender_gone),
         cmocka_unit_test(test_random_faults),
         cmocka_unit_test(test_no_memory),
-        cmocka_unit_test(test_samples),
-        cmocka_unit_test(test_samples_refused),
-        cmocka_unit_test(test_samples_many_gaps),
-        cmocka_unit_test(test_samples_no_memory),
-        cmocka_unit_test(test_samples_of_many_blocks),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* ingest_internal.h - what ingest.c, sampler.c, checkpoint.c and restore.c share. Nobody else includes it. */
+#ifndef GRIDLINE_GATEWAY_INGEST_INTERNAL_H
+#define GRIDLINE_GATEWAY_INGEST_INTERNAL_H
+
+#include "event/block.h"
+#include "event/samples.h"
+#include "gateway/ingest.h"
+#include "gateway/records.h"
+
+/* A block in a group, or a batch of samples that somebody wants. */
+struct pending {
+    struct ingest_source *source; /* NULL: gone, or wants no answer */
+    struct account *account;      /* stays while it has something queued; NULL: only the batch */
+    uint64_t first, last;         /* as sent; 0, 0 without origin */
+    uint32_t count, fresh;        /* events; of these new ones, appended */
+    struct batch *batch;          /* for on_batch; NULL when nobody asks */
+};
+
+/* What the store's group of the same turn means. */
+struct turn {
+    struct pending *entries;
+    size_t n, cap;
+    struct account **samplers; /* accounts of class samples with pending_rows of this turn */
+    size_t n_samplers, cap_samplers;
+    size_t batch_bytes; /* memory of the batches */
+    bool is_awaited;    /* some of it is not samples */
+    bool has_records;   /* there is something in the store's group */
+};
+
+/* A checkpoint on its way. */
+struct checkpoint {
+    bool is_wanted; /* begin one with the next segment, whatever the size of the last */
+    bool is_active;
+    bool has_owner; /* the owner's part is not complete */
+    uint64_t id, owner_from;
+    uint64_t began; /* store_written when it, or the last one, began */
+    uint64_t bytes; /* of it so far, or of the last one */
+};
+
+struct ingest {
+    struct ledger *ledger;
+    struct store *store;
+    struct ingest_options options;
+    struct registry *registry;
+    struct batch_builder *check;   /* for blocks */
+    struct batch_builder *builder; /* for lines and samples */
+    struct block_writer *writer;
+    struct strbuf scratch;
+    struct turn turns[LEDGER_GROUPS];
+    int filling;       /* the turn whose group fills; the other one's is being written, if one is */
+    bool is_flying;    /* one is */
+    bool wants_commit; /* as soon as that is done */
+    bool is_failing;
+    uint64_t forced; /* by this process, as it was said last */
+    struct checkpoint checkpoint;
+    /* Samples (sampler.c): */
+    struct samples_scratch *samples;
+    uint32_t segment;    /* what the next three are of */
+    uint32_t n_samplers; /* numbers given */
+    uint32_t n_schemas;
+    struct map schemas; /* struct schema * -> struct announced_schema */
+};
+
+static inline struct turn *ingest_turn(struct ingest *in)
+{
+    return &in->turns[in->filling];
+}
+
+/* Before what is appended: the group has begun, perhaps with a new segment and a checkpoint. */
+void ingest_begin(struct ingest *in);
+int ingest_append(struct ingest *in, enum store_type type, struct slice payload);
+/* Tells the owner when the store's state changes. */
+void ingest_note_store(struct ingest *in, int r);
+/* Is there room for more in memory? -ENOBUFS. */
+int ingest_check_room(struct ingest *in);
+/* rows of the account, which has class samples, wait now; reserve made room for it (-ENOMEM). */
+int ingest_reserve_rows(struct ingest *in);
+void ingest_queue_rows(struct ingest *in, struct account *a, uint32_t rows);
+/* Keeps b for on_batch. Takes the reference, also on failure: then nobody is told of it. */
+void ingest_queue_batch(struct ingest *in, struct batch *b);
+void ingest_commit_if_full(struct ingest *in);
+
+/* sampler.c: a new segment; numbers start again. */
+void sampler_new_segment(struct ingest *in);
+
+/* checkpoint.c */
+void checkpoint_begin(struct ingest *in);  /* with a new segment, if one is due */
+void checkpoint_step(struct ingest *in);   /* before a group is handed over */
+void checkpoint_abort(struct ingest *in);  /* a group failed */
+void checkpoint_totals(struct ingest *in); /* they have changed */
+
+static inline bool ingest_is_none(const struct frame_origin *o)
+{
+    static const struct frame_origin none;
+    return memcmp(o->producer, none.producer, sizeof none.producer) == 0;
+}
+
+static inline struct frame_origin ingest_origin(const struct batch_origin *o)
+{
+    struct frame_origin f = {.epoch = o->epoch};
+    memcpy(f.producer, o->producer, sizeof f.producer);
+    return f;
+}
+
+#endif

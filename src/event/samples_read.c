@@ -21,6 +21,7 @@
 #include "event/schema_bytes.h"
 
 #include <assert.h>
+#include <endian.h>
 #include <errno.h>
 
 enum { LOG_KEPT = 1024 }; /* entries that stay allocated between packets */
@@ -389,6 +390,17 @@ struct reading {
     size_t unfolded;
 };
 
+/* The rest is set by read_head; clearing it all would cost as much as reading the head. */
+static void start_reading(struct reading *p, struct samples_reader *r, struct slice payload, struct diag *why)
+{
+    p->r = r;
+    p->c = cursor_of(payload);
+    p->out = NULL;
+    p->why = why;
+    p->stream = 0;
+    p->unfolded = 0;
+}
+
 static int read_clock(struct reading *p)
 {
     p->clock = p->flags & PACKET_ROLL ? p->r->context.clock : no_clock;
@@ -436,26 +448,37 @@ static int read_head(struct reading *p)
     return 0;
 }
 
-/* Reads which of n fields changed; returns how many and their numbers, in order. E_PROTO: not as a writer
- * marks them. */
+/* Reads which of n fields changed: a bit each, lowest first, in marks. E_PROTO: not as a writer marks them.
+ */
+static int read_groups(struct cursor *c, uint32_t n, unsigned char marks[EVENT_FIELDS_MAX / 8])
+{
+    uint32_t n_groups = (n + 7) / 8, top = 1;
+    if (n_groups > 1)
+        top = (uint32_t)cursor_fixed(c, (n_groups + 7) / 8);
+    if (top == 0 || n_groups == 0 || (n_groups < 32 && top >> n_groups))
+        return E_PROTO;
+    for (uint32_t g = 0; g < n_groups; g++) {
+        marks[g] = 0;
+        if (!(top >> g & 1))
+            continue;
+        marks[g] = cursor_u8(c);
+        if (marks[g] == 0)
+            return E_PROTO;
+    }
+    return n % 8 && marks[n_groups - 1] >> n % 8 ? E_PROTO : 0;
+}
+
+/* The same as numbers, in order; returns how many. */
 static int read_marks(struct cursor *c, uint32_t n, uint16_t *changed)
 {
-    unsigned char top[EVENT_FIELDS_MAX / 64] = {1};
-    uint32_t n_groups = (n + 7) / 8;
+    unsigned char marks[EVENT_FIELDS_MAX / 8];
     int count = 0;
-    for (uint32_t i = 0; n_groups > 1 && i * 8 < n_groups; i++)
-        top[i] = cursor_u8(c);
-    for (uint32_t g = 0; g < 8 * sizeof top; g++) {
-        if (!(top[g / 8] >> g % 8 & 1))
-            continue;
-        uint8_t bits = g < n_groups ? cursor_u8(c) : 0;
-        if (bits == 0 || (g == n_groups - 1 && n % 8 && bits >> n % 8))
-            return E_PROTO;
-        for (uint32_t i = 0; i < 8; i++)
-            if (bits >> i & 1)
-                changed[count++] = (uint16_t)(g * 8 + i);
-    }
-    return count ? count : E_PROTO;
+    if (read_groups(c, n, marks) < 0)
+        return E_PROTO;
+    for (uint32_t g = 0; g * 8 < n; g++)
+        for (unsigned bits = marks[g]; bits; bits &= bits - 1)
+            changed[count++] = (uint16_t)(g * 8 + (unsigned)__builtin_ctz(bits));
+    return count;
 }
 
 /* The place of the row's stream, or NULL with *rc: E_PROTO, or 0 when the reader does not know what the row
@@ -544,27 +567,92 @@ static const struct field *value_field(const struct samples_kept *k, uint32_t j)
             return f;
 }
 
-/* The values of a row that nobody wants, of a plain stream: whatever numbers they are, they are good. Only
- * how far they reach must be found. */
-static int skip_changes(struct reading *p, const struct samples_kept *k)
+/* The bytes of the varint at p, of which eight can be read; 0: it has more, or says more than a difference.
+ */
+static inline size_t difference_size(const unsigned char *p)
 {
-    const uint16_t *changed = p->r->scratch->changed;
-    int n = read_marks(&p->c, k->n_values, p->r->scratch->changed);
-    if (n < 0)
-        return refuse(p->why, p->c.bad ? "a row is cut short" : "the marks of a row are wrong");
-    for (int i = 0; i < n; i++) {
-        uint64_t code = cursor_varint(&p->c);
-        if (code > CODE_DECIMAL || code == CODE_MISSING)
-            continue;
-        if (code == CODE_RAW) {
-            (void)cursor_u64(&p->c);
-        } else if (value_field(k, changed[i])->type == VALUE_FLOAT) {
-            if (cursor_u8(&p->c) > SAMPLES_DECIMAL_MAX)
-                return refuse(p->why, "a decimal out of range");
-            (void)cursor_varint(&p->c);
-        }
+    uint64_t word;
+    memcpy(&word, p, sizeof word);
+    uint64_t ends = ~le64toh(word) & UINT64_C(0x8080808080808080);
+    return ends && (*p & 0x7f) > CODE_DECIMAL ? (size_t)__builtin_ctzll(ends) / 8 + 1 : 0;
+}
+
+/* Skips codes, eight bytes at a time, as long as they are short differences; at least one of the n stays.
+ * Where a varint ends its byte's high bit is clear, so counting those bits counts codes, and no step waits
+ * for the one before to say where it starts. Returns how many. */
+static uint32_t skip_words(struct cursor *c, uint32_t n)
+{
+    const uint64_t high = UINT64_C(0x8080808080808080);
+    const unsigned char *at = c->p;
+    uint64_t before = high; /* the ends in the word before */
+    uint32_t done = 0;
+    while (c->end - at >= 8) {
+        uint64_t word;
+        memcpy(&word, at, sizeof word);
+        word = le64toh(word);
+        uint64_t ends = ~word & high, starts = ends << 8 | before >> 56;
+        uint64_t above =
+            (word & ~high) + (0x7f - CODE_DECIMAL) * (high >> 7); /* high bit: low seven > CODE_DECIMAL */
+        if (ends == 0 || starts & ~above || (__builtin_clzll(before) + __builtin_ctzll(ends)) / 8 >= 8)
+            break;
+        uint32_t count = (uint32_t)((ends >> 7) * (high >> 7) >> 56);
+        if (done + count >= n)
+            break;
+        done += count;
+        before = ends;
+        at += 8;
+    }
+    c->p = at - __builtin_clzll(before) / 8; /* back to the start of one that was begun */
+    return done;
+}
+
+static uint32_t count_bits(unsigned char b)
+{
+    b = (unsigned char)(b - (b >> 1 & 0x55));
+    b = (unsigned char)((b & 0x33) + (b >> 2 & 0x33));
+    return (b + (b >> 4)) & 15;
+}
+
+/* The number of the value behind code n of the row. */
+static uint32_t nth_marked(const unsigned char *marks, uint32_t n)
+{
+    for (uint32_t j = 0;; j++)
+        if (marks[j / 8] >> j % 8 & 1 && n-- == 0)
+            return j;
+}
+
+/* Any code: number n of the row. */
+static int skip_code(struct reading *p, const struct samples_kept *k, const unsigned char *marks, uint32_t n)
+{
+    uint64_t code = cursor_varint(&p->c);
+    if (code == CODE_RAW) {
+        (void)cursor_u64(&p->c);
+    } else if (code == CODE_DECIMAL && value_field(k, nth_marked(marks, n))->type == VALUE_FLOAT) {
+        if (cursor_u8(&p->c) > SAMPLES_DECIMAL_MAX)
+            return refuse(p->why, "a decimal out of range");
+        (void)cursor_varint(&p->c);
     }
     return p->c.bad ? refuse(p->why, "a value is cut short") : 0;
+}
+
+/* The values of a row that nobody wants, of a plain stream: whatever numbers they are, they are good. Only
+ * how far they reach must be found. As read_marks and read_value. */
+static int skip_changes(struct reading *p, const struct samples_kept *k)
+{
+    unsigned char marks[EVENT_FIELDS_MAX / 8];
+    if (read_groups(&p->c, k->n_values, marks) < 0)
+        return refuse(p->why, p->c.bad ? "a row is cut short" : "the marks of a row are wrong");
+    uint32_t n = 0;
+    for (uint32_t g = 0; g * 8 < k->n_values; g++)
+        n += count_bits(marks[g]);
+    for (uint32_t done = skip_words(&p->c, n); done < n; done++) {
+        size_t size = cursor_left(&p->c) >= 8 ? difference_size(p->c.p) : 0;
+        p->c.p += size;
+        int rc = size ? 0 : skip_code(p, k, marks, done);
+        if (rc < 0)
+            return rc;
+    }
+    return 0;
 }
 
 static int count_unfolded(struct reading *p, const struct samples_stream *s, size_t text)
@@ -719,8 +807,11 @@ int samples_reader_packet(struct samples_reader *r, struct slice payload, struct
                           struct diag *why)
 {
     assert(!batch_builder_borrows(out) && batch_builder_count(out) == 0);
-    struct reading p = {.r = r, .c = cursor_of(payload), .out = out, .host = host, .why = why};
+    struct reading p;
     uint64_t done;
+    start_reading(&p, r, payload, why);
+    p.out = out;
+    p.host = host;
     int rc = read_packet(&p, &done);
     if (rc < 0) {
         batch_unref(batch_builder_finish(out, NULL)); /* empties it */
@@ -754,8 +845,9 @@ int samples_packet_count(struct slice payload, struct samples_count *out)
 int samples_reader_scan(struct samples_reader *r, struct slice payload, struct samples_count *out,
                         struct diag *why)
 {
-    struct reading p = {.r = r, .c = cursor_of(payload), .why = why};
+    struct reading p;
     uint64_t done;
+    start_reading(&p, r, payload, why);
     int rc = read_packet(&p, &done);
     if (rc == 0)
         *out = (struct samples_count){p.first_seq, (uint32_t)p.n_rows, (uint32_t)(p.n_rows - done)};

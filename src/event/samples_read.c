@@ -845,7 +845,7 @@ int samples_packet_count(struct slice payload, struct samples_count *out)
 int samples_reader_scan(struct samples_reader *r, struct slice payload, struct samples_count *out,
                         struct diag *why)
 {
-    struct reading p;
+    struct reading p __attribute__((uninitialized)); /* else the build fills it, at the cost of the head */
     uint64_t done;
     start_reading(&p, r, payload, why);
     int rc = read_packet(&p, &done);

@@ -12,7 +12,8 @@ static struct slice key_of(const struct frame_origin *o)
     return slice_of((const char *)o, sizeof *o);
 }
 
-static void destroy(struct account *a)
+/* Frees what it holds. */
+static void clear(struct account *a)
 {
     if (a->class == CLASS_EVENTS) {
         seq_set_fini(&a->held);
@@ -20,6 +21,11 @@ static void destroy(struct account *a)
             seq_set_fini(&a->pending[g]);
     }
     mem_free(a->counts);
+}
+
+static void destroy(struct account *a)
+{
+    clear(a);
     mem_free(a);
 }
 
@@ -201,48 +207,11 @@ static int get_ranges(struct account *a, struct cursor *c)
     return r == E_LIMIT ? E_PROTO : r;
 }
 
-/* Empties it but for its name and place. */
-static void start_over(struct account *a, uint8_t class)
-{
-    if (a->class == CLASS_EVENTS) {
-        seq_set_fini(&a->held);
-        for (int g = 0; g < LEDGER_GROUPS; g++)
-            seq_set_fini(&a->pending[g]);
-    }
-    mem_free(a->counts);
-    *a = (struct account){.origin = a->origin,
-                          .newer = a->newer,
-                          .older = a->older,
-                          .pins = a->pins,
-                          .walk_at = a->walk_at,
-                          .active_s = a->active_s};
-    a->class = class;
-}
-
-static int get_counts(struct account *a, struct slice payload)
+/* Reads what behind the origin and flags is; a has these and is otherwise empty. */
+static int get_sums(struct account *a, struct cursor *c)
 {
     struct frame_counts counts;
-    if (payload.n == 0)
-        return 0;
-    if (frame_get_counts(payload, &counts) < 0 || !frame_same_origin(&counts.origin, &a->origin))
-        return E_PROTO;
-    return account_set_counts(a, payload, &counts);
-}
-
-int ledger_get_account(struct ledger *l, struct cursor *c)
-{
-    if (cursor_left(c) == 0)
-        return c->bad ? E_PROTO : 0;
-    struct frame_origin origin = frame_get_origin(c);
-    uint8_t flags = cursor_u8(c);
-    uint32_t active_s = cursor_u32(c);
-    if (c->bad || flags > (CLASS_SAMPLES | ACCOUNT_CLOSED))
-        return E_PROTO;
-    struct account *a = ledger_account(l, &origin);
-    if (!a)
-        return -ENOMEM;
-    start_over(a, flags & CLASS_SAMPLES);
-    a->active_s = active_s;
+    a->active_s = cursor_u32(c);
     a->passed = cursor_varint(c);
     a->duplicate = cursor_varint(c);
     a->refused = cursor_varint(c);
@@ -256,11 +225,41 @@ int ledger_get_account(struct ledger *l, struct cursor *c)
     if (a->class == CLASS_EVENTS && account_has_origin(a))
         a->passed = seq_set_count(&a->held);
     a->taken = a->passed + a->duplicate + a->refused + a->too_old + a->no_schema;
-    struct slice counts = cursor_text(c);
-    if (r == 0)
-        r = c->bad ? E_PROTO : get_counts(a, counts);
-    a->is_closed = a->is_closed || (flags & ACCOUNT_CLOSED);
-    return r < 0 ? r : 1;
+    struct slice payload = cursor_text(c);
+    if (r < 0 || c->bad || !account_check(a))
+        return r < 0 ? r : E_PROTO;
+    if (payload.n == 0)
+        return 0;
+    if (frame_get_counts(payload, &counts) < 0 || counts.class != a->class ||
+        !frame_same_origin(&counts.origin, &a->origin))
+        return E_PROTO;
+    r = account_set_counts(a, payload, &counts);
+    return r < 0 ? r : 0;
+}
+
+int ledger_get_account(struct ledger *l, struct cursor *c)
+{
+    if (cursor_left(c) == 0)
+        return c->bad ? E_PROTO : 0;
+    struct account read = {.origin = frame_get_origin(c)};
+    uint8_t flags = cursor_u8(c);
+    if (c->bad || flags > (CLASS_SAMPLES | ACCOUNT_CLOSED))
+        return E_PROTO;
+    read.class = flags & CLASS_SAMPLES;
+    int r = get_sums(&read, c);
+    struct account *a = r == 0 ? ledger_account(l, &read.origin) : NULL;
+    if (!a) {
+        clear(&read);
+        return r < 0 ? r : -ENOMEM;
+    }
+    clear(a);
+    read.is_closed = read.is_closed || flags & ACCOUNT_CLOSED;
+    read.newer = a->newer;
+    read.older = a->older;
+    read.pins = a->pins;
+    read.walk_at = a->walk_at;
+    *a = read;
+    return 1;
 }
 
 bool account_set_class(struct account *a, enum frame_class class)
@@ -269,7 +268,8 @@ bool account_set_class(struct account *a, enum frame_class class)
         return true;
     if (a->taken || a->counts || !account_has_origin(a))
         return false;
-    start_over(a, (uint8_t) class);
+    clear(a); /* nothing is in it; the other class starts from zeros, too */
+    a->class = (uint8_t) class;
     return true;
 }
 

@@ -83,7 +83,8 @@ void ledger_walk_end(struct ledger *l);
 /* An account as bytes, for a checkpoint; what is queued counts as passed, since it is in the journal before.
  */
 void account_put(struct strbuf *out, const struct account *a);
-/* The next of such bytes replaces the account of its origin: 1; 0 at the end; E_PROTO, -ENOMEM. */
+/* The next of such bytes replaces the account of its origin: 1; 0 at the end; E_PROTO, -ENOMEM: nothing has
+ * changed. */
 int ledger_get_account(struct ledger *l, struct cursor *c);
 
 /* Is it of this class from now on? An account that was used keeps its class. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* agents.h - the sending end of samples for the gateway's tests: a stream `e` whose field n is the row's sequence
- * number, so that what is read back can be told from anything else. */
+/* agents.h - the sending end of samples for the gateway's tests: a stream `e` whose field n is the row's
+ * sequence number, so that what is read back can be told from anything else. */
 #ifndef GRIDLINE_TESTS_GATEWAY_AGENTS_H
 #define GRIDLINE_TESTS_GATEWAY_AGENTS_H
 
@@ -11,7 +11,8 @@
 struct agent {
     struct samples_writer *w;
     struct schema *schema;
-    struct strbuf schema_payload, stream_payload; /* what announces it; the schema's is empty if it is known */
+    struct strbuf schema_payload,
+        stream_payload; /* what announces it; the schema's is empty if it is known */
     struct strbuf packet;
     uint32_t stream;
     uint64_t next; /* number of the next row */

@@ -22,27 +22,34 @@ static inline struct frame_origin test_origin(uint8_t producer)
     return o;
 }
 
-/* Appends a block of events first..first+n-1 to out. */
-static inline void test_block(struct strbuf *out, uint8_t producer, uint64_t first, uint32_t n)
+/* Appends a block of n events to out; the origin says from which number on. */
+static inline void test_block_at(struct strbuf *out, const struct batch_origin *o, uint64_t first,
+                                 int64_t time_ns, uint32_t n)
 {
     struct registry *registry = registry_create();
     struct batch_builder *builder = batch_builder_create(registry, 0);
     struct block_writer *writer = block_writer_create();
     for (uint32_t i = 0; i < n; i++) {
         const struct named_value v = {SLICE_LIT("n"), value_uint(first + i)};
-        const struct event_head head = {.time_ns = 5, .name = SLICE_LIT("e"), .host = SLICE_LIT("h")};
+        const struct event_head head = {.time_ns = time_ns, .name = SLICE_LIT("e"), .host = SLICE_LIT("h")};
         assert_int_equal(batch_builder_add(builder, &head, &v, 1, NULL), 0);
     }
     struct batch *b = batch_builder_finish(builder, NULL);
     for (size_t i = 0; i < b->n; i++)
         assert_int_equal(block_writer_add(writer, &b->events[i]), 0);
-    struct batch_origin o = {.epoch = producer ? 1 : 0, .first_seq = producer ? first : 0};
-    memset(o.producer, producer, sizeof o.producer);
-    assert_int_equal(block_writer_finish(writer, &o, out), 0);
+    assert_int_equal(block_writer_finish(writer, o, out), 0);
     batch_unref(b);
     block_writer_destroy(writer);
     batch_builder_destroy(builder);
     registry_destroy(registry);
+}
+
+/* Appends a block of events first..first+n-1 to out. */
+static inline void test_block(struct strbuf *out, uint8_t producer, uint64_t first, uint32_t n)
+{
+    struct batch_origin o = {.epoch = producer ? 1 : 0, .first_seq = producer ? first : 0};
+    memset(o.producer, producer, sizeof o.producer);
+    test_block_at(out, &o, first, 5, n);
 }
 
 static inline void test_remove(const char *dir)

@@ -12,6 +12,7 @@
 #include "agent/timekeeper.h"
 #include "agent/trim.h"
 #include "base/clock.h"
+#include "base/directory.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "sensor/child.h"
@@ -21,7 +22,6 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 enum { DRAIN_MS = 2000, SIGNALS = 3 };
@@ -399,34 +399,6 @@ static void on_link_state(void *arg, bool is_up, const char *address)
         manager_renew(a->manager);
 }
 
-static int make_directory(const char *path, struct diag *why)
-{
-    struct strbuf part = {0};
-    int r = 0;
-    for (const char *p = path; r == 0 && *p; p++) {
-        strbuf_add_char(&part, *p);
-        bool is_last = p[1] == '\0';
-        if ((p[1] == '/' || is_last) && mkdir(part.p, is_last && geteuid() != 0 ? 0700 : 0755) < 0 && errno != EEXIST)
-            r = diag_set(why, -errno, 0, "%s: %s", part.p, err_text(-errno));
-    }
-    strbuf_fini(&part);
-    return r;
-}
-
-/* The folder of the socket may be in /tmp, where anybody could have made it first. */
-static int make_own_directory(const char *path, struct diag *why)
-{
-    struct stat st;
-    int r = make_directory(path, why);
-    if (r < 0)
-        return r;
-    if (lstat(path, &st) < 0)
-        return diag_set(why, -errno, 0, "%s: %s", path, err_text(-errno));
-    if (!S_ISDIR(st.st_mode) || st.st_uid != geteuid())
-        return diag_set(why, -EPERM, 0, "%s is not a folder of this user's; set run_dir to one", path);
-    return 0;
-}
-
 static int make_upstream(struct agent *a, struct diag *why)
 {
     const struct agent_config *c = a->config;
@@ -435,7 +407,7 @@ static int make_upstream(struct agent *a, struct diag *why)
     if (c->gateways[0] == '\0')
         return 0;
     if (c->state_dir) {
-        r = make_directory(c->state_dir, why);
+        r = directory_make(c->state_dir, why);
         strbuf_printf(&spool, "%s/spool", c->state_dir);
     }
     const struct upstream_options o = {.gateways = c->gateways,
@@ -457,7 +429,7 @@ static int make_local(struct agent *a, struct diag *why)
 {
     if (a->config->socket[0] == '\0')
         return 0;
-    int r = make_own_directory(a->config->run_dir, why);
+    int r = directory_make_own(a->config->run_dir, why);
     return r < 0 ? r : local_create(a->base, a->config->socket, on_requests, a, &a->sinks.local, why);
 }
 

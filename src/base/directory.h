@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* directory.h - the folders that a daemon keeps its files in, made if need be with those above them. */
+#ifndef GRIDLINE_BASE_DIRECTORY_H
+#define GRIDLINE_BASE_DIRECTORY_H
+
+#include "base/err.h"
+
+/* Of mode 0755; the last one, unless root makes it, 0700. *why names the one that can't be made. */
+int directory_make(const char *path, struct diag *why);
+/* And it has to be this user's: in /tmp anybody could have made it first. -EPERM: it is not. */
+int directory_make_own(const char *path, struct diag *why);
+
+#endif

@@ -1,15 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* gridline config: the agent's configuration, checked, shown and explained. */
+/* gridline config: the configuration of the agent, or of the gateway, checked, shown and explained. */
 #include "agent/config.h"
+#include "gateway/config.h"
 
 #include "cmd/file.h"
 #include "cmd/say.h"
 #include "cmd/verbs.h"
 
 struct config_options {
-    bool effective;
+    bool effective, is_gateway;
     const char *format;
     struct option_texts settings;
+};
+
+/* One of both. */
+struct loaded {
+    struct agent_config *agent;
+    struct gateway_config *gateway;
 };
 
 static void say_problem(void *arg, const char *message)
@@ -19,8 +26,8 @@ static void say_problem(void *arg, const char *message)
     say_plain("%s", message);
 }
 
-/* NULL after having said every problem. */
-static struct agent_config *load(const struct config_options *o, const char *file)
+/* False after having said every problem. */
+static bool load(const struct config_options *o, const char *file, struct loaded *out)
 {
     size_t problems = 0;
     struct config_flags flags = {.file = file,
@@ -28,38 +35,46 @@ static struct agent_config *load(const struct config_options *o, const char *fil
                                  .n_settings = o->settings.n,
                                  .on_problem = say_problem,
                                  .arg = &problems};
-    struct agent_config *c = NULL;
     struct diag why = {0};
-    if (config_load(&flags, &c, &why) < 0) {
-        if (problems == CONFIG_PROBLEMS_MAX)
-            say("there may be more than these %d", CONFIG_PROBLEMS_MAX);
-        return NULL;
-    }
-    return c;
+    *out = (struct loaded){.agent = NULL};
+    int r = o->is_gateway ? gateway_config_load(&flags, &out->gateway, &why) : config_load(&flags, &out->agent, &why);
+    if (r < 0 && problems == CONFIG_PROBLEMS_MAX)
+        say("there may be more than these %d", CONFIG_PROBLEMS_MAX);
+    return r == 0;
+}
+
+static void unload(struct loaded *l)
+{
+    config_destroy(l->agent);
+    gateway_config_destroy(l->gateway);
 }
 
 static int check(const struct config_options *o, enum config_form form, const char *file)
 {
     (void)form; /* it prints no data */
-    struct agent_config *c = load(o, file);
-    if (!c)
+    struct loaded l;
+    if (!load(o, file, &l))
         return EXIT_FAILED;
-    size_t running = 0;
-    for (size_t i = 0; i < c->n_sensors; i++)
-        running += c->sensors[i].mode != MODE_OFF;
-    say_plain("%s: no problem, %zu sensor%s", file ? file : CONFIG_FILE, running, running == 1 ? "" : "s");
-    config_destroy(c);
+    size_t n = o->is_gateway ? l.gateway->n_observers : 0;
+    for (size_t i = 0; !o->is_gateway && i < l.agent->n_sensors; i++)
+        n += l.agent->sensors[i].mode != MODE_OFF;
+    say_plain("%s: no problem, %zu %s%s", file ? file : o->is_gateway ? GATEWAY_CONFIG_FILE : CONFIG_FILE, n,
+              o->is_gateway ? "observer" : "sensor", n == 1 ? "" : "s");
+    unload(&l);
     return EXIT_OK;
 }
 
 static int show(const struct config_options *o, enum config_form form, const char *file)
 {
     struct strbuf text = {0};
-    struct agent_config *c = load(o, file);
-    if (!c)
+    struct loaded l;
+    if (!load(o, file, &l))
         return EXIT_FAILED;
-    config_show(c, form, o->effective, &text);
-    config_destroy(c);
+    if (o->is_gateway)
+        gateway_config_show(l.gateway, form, o->effective, &text);
+    else
+        config_show(l.agent, form, o->effective, &text);
+    unload(&l);
     return file_print(&text);
 }
 
@@ -67,8 +82,8 @@ static int explain(const struct config_options *o, enum config_form form, const 
 {
     struct strbuf text = {0};
     struct diag why = {0};
-    (void)o; /* the tables are the same whatever is set */
-    if (config_explain(key, form, &text, &why) < 0) {
+    int r = o->is_gateway ? gateway_config_explain(key, form, &text, &why) : config_explain(key, form, &text, &why);
+    if (r < 0) {
         strbuf_fini(&text);
         say("%s", why.message);
         return EXIT_NOT_FOUND;
@@ -107,9 +122,10 @@ static int config_run(void *state, struct operands words)
 #define AT(member) offsetof(struct config_options, member)
 
 static const struct option_spec table[] = {
+    {0, "gateway", OPTION_FLAG, NULL, AT(is_gateway), "the gateway's configuration, not the agent's"},
     {'e', "effective", OPTION_FLAG, NULL, AT(effective), "show where each value came from"},
     {'s', "set", OPTION_TEXTS, "KEY=VALUE", AT(settings),
-     "set a key as the agent's own flag does; a list is separated by commas; can be given again"},
+     "set a key as the daemon's own flag does; a list is separated by commas; can be given again"},
     {0, "format", OPTION_TEXT, "FORMAT", AT(format), "`text` (default) or `json`"},
     {0},
 };
@@ -121,12 +137,14 @@ static const struct example examples[] = {
     {"gridline config show -s disk.every=10s -s budget.cpu=2%", "What it would be with these flags"},
     {"gridline config explain disk.every", "One key"},
     {"gridline config explain sensor", "The keys that every sensor has"},
+    {"gridline config check --gateway", "Is " GATEWAY_CONFIG_FILE " in order?"},
+    {"gridline config explain --gateway observer", "What the gateway can do with events"},
     {NULL, NULL},
 };
 
 const struct verb verb_config = {
     .name = "config",
-    .summary = "check, show and explain the agent's configuration",
+    .summary = "check, show and explain configuration",
     .operands = "check|show|explain [FILE|KEY]",
     .description =
         "`check` reads FILE (default " CONFIG_FILE
@@ -137,7 +155,10 @@ const struct verb verb_config = {
         "`show` prints the configuration in force, every value, as a file that means the same.\n"
         "`explain` prints help, kind, range and default of a key (`budget.cpu`, `disk.every`), of a section "
         "(`budget`, `output`, `disk`), of the agent's own keys (`agent`), of the keys that every sensor has "
-        "(`sensor`), or of all. It ends with 3 if there is no such key.",
+        "(`sensor`), or of all. It ends with 3 if there is no such key.\n"
+        "With `--gateway` the same for the gateway: " GATEWAY_CONFIG_FILE
+        ", `gateway.d/*.conf`, `GRIDLINE_GATEWAY_`; sections are `lease`, `ledger` and `observer`, its own keys "
+        "`gateway`.",
     .operand_kind = OPERAND_WORDS,
     .operands_min = 1,
     .operands_max = 2,

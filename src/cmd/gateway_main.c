@@ -1,30 +1,128 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* gridline-gateway: takes events from programs on this host and keeps them in a journal. Arguments and
- * tear-down; the work is in src/gateway. */
+/* gridline-gateway: arguments and tear-down; the work is in src/gateway. */
 #include "base/clock.h"
+#include "base/directory.h"
+#include "base/log.h"
 #include "cmd/gateway_verb.h"
 #include "cmd/manual.h"
-#include "base/log.h"
+#include "gateway/config.h"
+#include "gateway/gateway.h"
 
 #include <signal.h>
+#include <stdio.h>
+#include <unistd.h>
 
-static int run(const struct gateway_main *o)
+enum { SHORT_MAX = 16, SETTINGS_MAX = OPTION_TEXTS_MAX + SHORT_MAX };
+
+/* The short options are settings, too: those given with -s come later and win. */
+struct settings {
+    const char *v[SETTINGS_MAX];
+    size_t n;
+    struct strbuf texts[SHORT_MAX];
+    size_t n_texts;
+};
+
+static void add(struct settings *s, const char *key, const char *before, const char *value)
 {
+    if (!value)
+        return;
+    struct strbuf *text = &s->texts[s->n_texts++];
+    strbuf_printf(text, "%s=%s%s", key, before, value);
+    s->v[s->n++] = text->p ? text->p : "";
+}
+
+/* In a file a path begins at the root; on the command line it may begin here. */
+static void add_path(struct settings *s, const char *key, const char *value, const char *here)
+{
+    add(s, key, value && *value && *value != '/' ? here : "", value);
+}
+
+static void add_all(struct settings *s, const struct gateway_main *o, const char *here)
+{
+    add(s, "listen", "", o->listen);
+    add_path(s, "socket", o->socket, here);
+    add_path(s, "identity", o->identity, here);
+    add(s, "insecure", "", o->is_insecure ? "true" : NULL);
+    add(s, "udp", "", o->udp);
+    add(s, "lease.time", "", o->lease);
+    add(s, "lease.renew", "", o->renew);
+    add_path(s, "state_dir", o->state_dir, here);
+    add_path(s, "journal", o->journal, here);
+    add(s, "journal_max", "", o->journal_max);
+    add_path(s, "ledger.file", o->ledger, here);
+    add_path(s, "ready_file", o->ready_file, here);
+    if (o->print) {
+        add(s, "observer.print.type", "", "text");
+        add(s, "observer.print.encoding", "", o->print->name);
+    }
+    for (size_t i = 0; i < o->settings.n; i++)
+        s->v[s->n++] = o->settings.v[i];
+}
+
+static void say_problem(void *arg, const char *message)
+{
+    (void)arg; /* all go to the log */
+    log_error("%s", message);
+}
+
+/* NULL after having said what is wrong. */
+static struct gateway_config *load(const struct gateway_main *o)
+{
+    struct settings settings = {.n = 0};
+    struct gateway_config *c = NULL;
+    char *here = getcwd(NULL, 0);
+    struct strbuf folder = {0};
+    strbuf_printf(&folder, "%s/", here ? here : "");
+    add_all(&settings, o, strbuf_slice(&folder).p);
+    const struct config_flags flags = {
+        .file = o->config, .settings = settings.v, .n_settings = settings.n, .on_problem = say_problem};
+    (void)gateway_config_load(&flags, &c, NULL); /* said */
+    for (size_t i = 0; i < settings.n_texts; i++)
+        strbuf_fini(&settings.texts[i]);
+    strbuf_fini(&folder);
+    free(here); /* getcwd's own */
+    return c;
+}
+
+static int dump(const struct gateway_main *o)
+{
+    int r = gateway_dump(o->dump, o->print);
+    if (r < 0)
+        log_error("%s: %s", o->dump, err_text(r));
+    return r == 0 ? EXIT_OK : r == E_DAMAGE ? EXIT_PARTLY : EXIT_FAILED;
+}
+
+static int make_directories(const struct gateway_config *c, struct diag *why)
+{
+    int r = *c->state_dir ? directory_make(c->state_dir, why) : 0;
+    bool has_socket = slice_starts(slice_str(c->socket), slice_str(c->run_dir));
+    return r == 0 && has_socket ? directory_make_own(c->run_dir, why) : r;
+}
+
+static int serve(const struct gateway_config *c)
+{
+    const struct gateway_options options = {.listen = c->listen,
+                                            .socket = *c->socket ? c->socket : NULL,
+                                            .identity = c->identity,
+                                            .is_insecure = c->is_insecure,
+                                            .level = c->level,
+                                            .connections_max = c->connections_max,
+                                            .udp = c->udp,
+                                            .journal = c->journal,
+                                            .journal_max = c->journal_max,
+                                            .lease_ns = c->lease_ms * INT64_C(1000000),
+                                            .renew_ns = c->renew_ms * INT64_C(1000000),
+                                            .ledger_file = c->ledger_file,
+                                            .ready_file = c->ready_file,
+                                            .observers = c->observers,
+                                            .n_observers = c->n_observers};
     struct gateway *g;
     struct diag why = {0};
-    log_quiet(o->quiet);
-    if (o->dump) {
-        int r = gateway_dump(o->dump, o->gateway.print);
-        if (r < 0)
-            log_error("%s: %s", o->dump, err_text(r));
-        return r == 0 ? EXIT_OK : r == E_DAMAGE ? EXIT_PARTLY : EXIT_FAILED;
-    }
-    if (!o->gateway.journal) {
-        log_error("--journal DIR is needed: where the events are kept");
-        return EXIT_USAGE;
-    }
     (void)signal(SIGPIPE, SIG_IGN); /* a peer that has gone is an error of its write, not a death */
-    int r = gateway_create(&o->gateway, &g, &why);
+    (void)signal(SIGXFSZ, SIG_IGN); /* so is a file that may not grow further */
+    int r = make_directories(c, &why);
+    if (r == 0)
+        r = gateway_create(&options, &g, &why);
     if (r < 0) {
         log_error("%s", why.message);
         return EXIT_FAILED;
@@ -36,10 +134,27 @@ static int run(const struct gateway_main *o)
     return r < 0 ? EXIT_FAILED : EXIT_OK;
 }
 
+static int run(const struct gateway_main *o)
+{
+    log_quiet(o->quiet);
+    if (o->dump)
+        return dump(o);
+    struct gateway_config *c = load(o);
+    if (!c)
+        return EXIT_FAILED;
+    int code = EXIT_OK;
+    if (o->is_check)
+        log_info("no problem, %zu observer%s", c->n_observers, c->n_observers == 1 ? "" : "s");
+    else
+        code = serve(c);
+    gateway_config_destroy(c);
+    return code;
+}
+
 int main(int argc, char **argv)
 {
     log_start("gridline-gateway");
-    struct gateway_main state = *(const struct gateway_main *)verb_gateway.defaults;
+    struct gateway_main state = {0};
     struct operands operands; /* it has none */
     struct diag why = {0};
     struct strbuf usage = {0};

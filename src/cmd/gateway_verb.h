@@ -5,12 +5,17 @@
 
 #include "cmd/options.h"
 #include "cmd/verbs.h"
-#include "gateway/gateway.h"
+#include "event/encoding.h"
 
 struct gateway_main {
-    struct gateway_options gateway;
+    const char *config;
+    /* Short ways to say -s KEY=VALUE; NULL = not given. */
+    const char *listen, *socket, *udp, *lease, *renew, *state_dir, *journal, *journal_max, *ledger, *ready_file,
+        *identity;
+    const struct encoding *print;
+    struct option_texts settings;
     const char *dump;
-    bool quiet;
+    bool is_insecure, is_check, quiet;
 };
 
 #endif

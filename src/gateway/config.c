@@ -6,6 +6,8 @@
 #include "base/mem.h"
 
 #include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
 
 static const struct config_origin *origin_of(const struct config_entry *entry)
 {
@@ -90,7 +92,7 @@ static bool check_listen(struct config_load *l, const struct gateway_config *c)
 
 static void check_udp(struct config_load *l, const struct gateway_config *c, bool has_tls)
 {
-    const struct config_origin *at = origin_of(given_find(&l->root, "udp"));
+    const struct config_entry *udp = given_find(&l->root, "udp"); /* else it follows listen, which is looked at */
     struct config_address address;
     if (!*c->udp || c->is_insecure || !config_address_parse(slice_str(c->udp), &address) ||
         config_address_is_loopback(&address))
@@ -98,20 +100,25 @@ static void check_udp(struct config_load *l, const struct gateway_config *c, boo
     if (c->level == SEAL_NONE)
         (void)config_problem(l, -EINVAL, origin_of(given_find(&l->root, "security")), "security",
                              "none is only for this host; write authentic or private, or insecure = true");
-    else if (!has_tls)
-        (void)config_problem(l, -EINVAL, at, "udp",
+    else if (udp && !has_tls)
+        (void)config_problem(l, -EINVAL, &udp->from, "udp",
                              "%s is open to other hosts, whose keys come by TLS; add a tls:// address to listen, or "
                              "write insecure = true",
                              c->udp);
 }
 
-static void check_lease(struct config_load *l, const struct gateway_config *c)
+/* A third of the lease at most: two renewals may get lost. One that was not given follows. */
+static void check_lease(struct config_load *l, struct gateway_config *c)
 {
-    const struct config_entry *renew = given_find(&l->root, "lease.renew"), *time = given_find(&l->root, "lease.time");
-    if (c->renew_ms > c->lease_ms / 2)
-        (void)config_problem(l, -EINVAL, origin_of(renew ? renew : time), "lease.renew",
-                             "it is more than half of lease.time: one lost renewal would end a lease; give less, or "
+    const struct config_entry *renew = given_find(&l->root, "lease.renew");
+    if (c->renew_ms <= c->lease_ms / 3)
+        return;
+    if (renew)
+        (void)config_problem(l, -EINVAL, &renew->from, "lease.renew",
+                             "it is more than a third of lease.time: two lost renewals would end a lease; give less, or "
                              "a longer lease.time");
+    else
+        c->renew_ms = c->lease_ms / 3;
 }
 
 static void make_gateway(struct config_load *l, struct gateway_config *c)
@@ -228,9 +235,14 @@ void gateway_config_destroy(struct gateway_config *c)
 void gateway_config_show(const struct gateway_config *c, enum config_form form, bool with_origins,
                          struct strbuf *out)
 {
+    char renew[24];
+    (void)snprintf(renew, sizeof renew, "%" PRIu32 "ms", c->renew_ms); /* fits */
+    if (c->renew_ms % 1000 == 0)
+        (void)snprintf(renew, sizeof renew, "%" PRIu32 "s", c->renew_ms / 1000); /* fits */
     const struct config_computed computed[] = {{"udp", c->udp},         {"socket", c->socket},
                                                {"run_dir", c->run_dir}, {"state_dir", c->state_dir},
-                                               {"journal", c->journal}, {NULL, NULL}};
+                                               {"journal", c->journal}, {"lease.renew", renew},
+                                               {NULL, NULL}};
     struct config_show s = {.schema = &gateway_schema, .form = form, .with_origins = with_origins, .out = out};
     config_show_begin(&s);
     config_show_root(&s, c->given, c->n_given, computed);

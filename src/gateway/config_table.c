@@ -189,7 +189,7 @@ static const struct config_key gateway_keys[] = {
      .own = &own_udp,
      .offset = GATEWAY(udp),
      .help = "where samples are taken as datagrams: `HOST:PORT`; empty: nowhere, they come by the connections. "
-             "Default: host and port of the first of `listen` that has them"},
+             "Default: host and port of the first of `listen` that has them; port 0: as that one"},
     {.name = "socket",
      .type = CONFIG_PATH,
      .offset = GATEWAY(socket),
@@ -227,8 +227,7 @@ static const struct config_key gateway_keys[] = {
      .type = CONFIG_PATH,
      .offset = GATEWAY(identity),
      .default_text = "",
-     .help = "folder with this gateway's key and certificate, as `gridline init` and `gridline join` make it; empty: "
-             "no TLS"},
+     .help = "the site's folder with this gateway's key and certificate, as `gridline init` makes it; empty: no TLS"},
     {.name = "security",
      .type = CONFIG_OWN,
      .own = &own_level,
@@ -266,7 +265,8 @@ static const struct config_key gateway_keys[] = {
      .default_text = "10s",
      .min = "100ms",
      .max = "12h",
-     .help = "how often workers renew it; at most half of lease.time, so that one renewal may get lost"},
+     .help = "how often workers renew it; at most a third of lease.time, so that two renewals may get lost. Where it is "
+             "not given it is shortened to that"},
     {.name = "ledger.file",
      .type = CONFIG_PATH,
      .offset = GATEWAY(ledger_file),

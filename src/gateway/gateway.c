@@ -16,13 +16,13 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-enum { SIGNALS = 3, STOP_TICK_MS = 10, STOP_TICKS = 100 };
+enum { SIGNALS = 4, STOP_TICK_MS = 10, STOP_TICKS = 100 };
 #define LEDGER_EVERY_NS (60 * NS_PER_S)
 
 struct gateway {
     struct gateway_options options;
     struct event_base *base;
-    struct event *commit, *complete, *stop, *tick, *signals[SIGNALS];
+    struct event *commit, *complete, *stop, *tick, *observe, *signals[SIGNALS];
     struct ledger ledger;
     struct store *store;
     struct ingest *ingest;
@@ -34,8 +34,7 @@ struct gateway {
     struct sessions sessions;
     int64_t ledger_at_ns; /* when the next `ledger` events are due, monotonic */
     struct door *door;
-    struct encoder *print;
-    struct strbuf printed;
+    struct observers *observers;
     bool is_stopping;
     bool has_forced; /* it was said */
     int stop_ticks; /* how often it was looked whether all sessions are gone */
@@ -57,13 +56,14 @@ static void on_complete(evutil_socket_t fd, short what, void *arg)
 
 static void on_batch(void *arg, const struct batch *b)
 {
-    struct gateway *g = arg;
-    strbuf_reset(&g->printed);
-    int r = encoder_run(g->print, b, &g->printed);
-    if (r < 0)
-        log_error("can't print %zu events: %s", b->n, err_text(r));
-    else if (fwrite(g->printed.p, 1, g->printed.n, stdout) != g->printed.n || fflush(stdout) != 0)
-        log_error("can't print: %s", err_text(-errno));
+    observers_batch(((struct gateway *)arg)->observers, b);
+}
+
+static void on_observe(evutil_socket_t fd, short what, void *arg)
+{
+    (void)fd;
+    (void)what;
+    observers_tick(((struct gateway *)arg)->observers, clock_mono_ns());
 }
 
 static void on_store(void *arg, int r)
@@ -138,6 +138,24 @@ static void add_datagram_counts(const struct gateway *g, struct args_writer *out
     args_add_uint(out, "datagrams.overflow", c.overflow);
 }
 
+static void add_observer_counts(const struct gateway *g, struct args_writer *out)
+{
+    struct observer_counts c;
+    const char *name;
+    for (size_t i = 0; observers_counts(g->observers, i, &name, &c); i++) {
+        const struct {
+            const char *what;
+            uint64_t n;
+        } all[] = {{"taken", c.taken},     {"passed", c.passed}, {"filtered", c.filtered},
+                   {"dropped", c.dropped}, {"queued", c.queued}};
+        for (size_t k = 0; k < sizeof all / sizeof *all; k++) {
+            char key[ARGS_NAME_MAX + 1];
+            (void)snprintf(key, sizeof key, "observer.%.100s.%s", name, all[k].what); /* cut to fit is fine */
+            args_add_uint(out, key, all[k].n);
+        }
+    }
+}
+
 static void control_status(void *arg, struct args_writer *out)
 {
     const struct gateway *g = arg;
@@ -154,6 +172,7 @@ static void control_status(void *arg, struct args_writer *out)
     args_add_uint(out, "join_refused", all->join_refused);
     args_add_uint(out, "workers", workers_count(g->workers));
     add_datagram_counts(g, out);
+    add_observer_counts(g, out);
 }
 
 static void control_done(void *arg, const struct control_done *d)
@@ -220,6 +239,17 @@ static int write_file(const char *path, struct slice content)
     return r;
 }
 
+static void print_observers(const struct gateway *g, struct strbuf *out)
+{
+    struct observer_counts c;
+    const char *name; /* as in text_is_name: nothing to escape */
+    for (size_t i = 0; observers_counts(g->observers, i, &name, &c); i++)
+        strbuf_printf(out,
+                      "%s{\"name\":\"%s\",\"taken\":%" PRIu64 ",\"passed\":%" PRIu64 ",\"filtered\":%" PRIu64
+                      ",\"dropped\":%" PRIu64 ",\"queued\":%" PRIu64 "}",
+                      i ? "," : "", name, c.taken, c.passed, c.filtered, c.dropped, c.queued);
+}
+
 static void write_ledger(struct gateway *g)
 {
     if (!g->options.ledger_file)
@@ -228,8 +258,10 @@ static void write_ledger(struct gateway *g)
     const struct sessions *all = &g->sessions;
     strbuf_printf(&out,
                   "{\"connections\":{\"open\":%zu,\"accepted\":%" PRIu64 ",\"turned_away\":%" PRIu64
-                  ",\"bad_frames\":%" PRIu64 ",\"bad_lines\":%" PRIu64 "},\n\"ledger\":",
+                  ",\"bad_frames\":%" PRIu64 ",\"bad_lines\":%" PRIu64 "},\n\"observers\":[",
                   all->n, all->accepted, all->turned_away, all->bad_frames, all->bad_lines);
+    print_observers(g, &out);
+    strbuf_add_str(&out, "],\n\"ledger\":");
     ledger_print(&g->ledger, &out);
     strbuf_add_str(&out, "}\n");
     int r = strbuf_failed(&out) ? -ENOMEM : write_file(g->options.ledger_file, strbuf_slice(&out));
@@ -270,12 +302,15 @@ static void on_signal(evutil_socket_t signo, short what, void *arg)
 {
     (void)what;
     struct gateway *g = arg;
-    if (signo != SIGUSR1) {
+    if (signo == SIGHUP) {
+        observers_reopen(g->observers);
+    } else if (signo == SIGUSR1) {
+        ingest_drain(g->ingest);
+        observers_tick(g->observers, clock_mono_ns());
+        write_ledger(g);
+    } else {
         stop(g);
-        return;
     }
-    ingest_drain(g->ingest);
-    write_ledger(g);
 }
 
 /* At start: the workers as they were; what the journal has lost goes to the log. */
@@ -309,7 +344,7 @@ static uint64_t on_checkpoint(void *arg, uint64_t from)
 
 static int open_store(struct gateway *g, struct diag *why)
 {
-    const struct ingest_options options = {.on_batch = g->print ? on_batch : NULL,
+    const struct ingest_options options = {.on_batch = observers_has_any(g->observers) ? on_batch : NULL,
                                            .on_store = on_store,
                                            .on_forced = on_forced,
                                            .on_restore = on_restore,
@@ -344,7 +379,7 @@ static int open_workers(struct gateway *g, struct diag *why)
 
 static int open_loop(struct gateway *g, struct diag *why)
 {
-    static const int signals[SIGNALS] = {SIGTERM, SIGINT, SIGUSR1};
+    static const int signals[SIGNALS] = {SIGTERM, SIGINT, SIGUSR1, SIGHUP};
     g->base = event_base_new();
     bool is_good = g->base != NULL;
     for (size_t i = 0; i < SIGNALS && is_good; i++) {
@@ -356,10 +391,12 @@ static int open_loop(struct gateway *g, struct diag *why)
         g->complete = event_new(g->base, ingest_fd(g->ingest), EV_READ | EV_PERSIST, on_complete, g);
         g->stop = event_new(g->base, -1, EV_PERSIST, on_stop_timer, g);
         g->tick = evtimer_new(g->base, on_tick, g);
+        g->observe = event_new(g->base, -1, EV_PERSIST, on_observe, g);
         g->streams = stream_loop_create(g->base);
         g->control = control_create(g->base, g->workers, &g->ledger, &control_callbacks, g);
     }
-    if (!is_good || !g->commit || !g->complete || event_add(g->complete, NULL) < 0 || !g->stop || !g->tick || !g->streams || !g->control)
+    bool is_made = is_good && g->commit && g->complete && g->stop && g->tick && g->observe && g->streams && g->control;
+    if (!is_made || event_add(g->complete, NULL) < 0)
         return diag_set(why, -ENOMEM, 0, "can't make an event loop");
     g->sessions = (struct sessions){.base = g->base,
                                     .loop = g->streams,
@@ -371,11 +408,14 @@ static int open_loop(struct gateway *g, struct diag *why)
     return 0;
 }
 
+/* Port 0 is that of the first TCP or TLS address, which is known by now. */
 static int open_udp(struct gateway *g, struct diag *why)
 {
     const char *address = g->options.udp ? g->options.udp : door_first_host(g->door);
     if (!address[0])
         return 0;
+    if (slice_ends(slice_str(address), SLICE_LIT(":0")) && door_first_host(g->door)[0])
+        address = door_first_host(g->door);
     int r = udp_create(g->base, slice_str(address), g->workers, &g->udp, why);
     if (r < 0)
         return r;
@@ -421,10 +461,8 @@ int gateway_create(const struct gateway_options *options, struct gateway **out, 
 {
     struct gateway *g = mem_alloc(sizeof *g);
     g->options = *options;
-    int r = options->print ? encoder_create(options->print, &g->print) : 0;
-    if (r < 0)
-        (void)diag_set(why, r, 0, "can't print %s: %s", options->print->name, err_text(r));
     raise_descriptor_limit();
+    int r = observers_create(options->observers, options->n_observers, &g->observers, why);
     if (r == 0)
         r = open_workers(g, why);
     if (r == 0)
@@ -471,22 +509,27 @@ void gateway_destroy(struct gateway *g)
         event_free(g->stop);
     if (g->tick)
         event_free(g->tick);
+    if (g->observe)
+        event_free(g->observe);
     stream_loop_destroy(g->streams);
     if (g->base)
         event_base_free(g->base);
-    encoder_destroy(g->print);
-    strbuf_fini(&g->printed);
+    observers_destroy(g->observers);
     mem_free(g);
 }
 
 int gateway_run(struct gateway *g)
 {
+    static const struct timeval each_second = {1, 0};
+    if (observers_has_any(g->observers) && event_add(g->observe, &each_second) < 0)
+        return -ENOMEM;
     own_gateway_state(g->own, LEVEL_NOTICE, "started", "");
     g->ledger_at_ns = clock_mono_ns() + LEDGER_EVERY_NS;
     start_tick(g, clock_boot_ns());
     if (event_base_dispatch(g->base) < 0)
         return -EIO;
     ingest_drain(g->ingest);
+    observers_tick(g->observers, clock_mono_ns());
     write_ledger(g);
     return 0;
 }

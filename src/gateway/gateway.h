@@ -3,12 +3,13 @@
  * loop; the journal is written by a thread of its own (store.h).
  *
  * gateway_run returns after SIGTERM or SIGINT: the last group is committed, everybody is told BYE 1, the ledger is
- * written. SIGUSR1 writes the ledger without stopping. */
+ * written. SIGUSR1 writes the ledger without stopping, SIGHUP opens the observers' files again. */
 #ifndef GRIDLINE_GATEWAY_GATEWAY_H
 #define GRIDLINE_GATEWAY_GATEWAY_H
 
 #include "base/err.h"
 #include "event/encoding.h"
+#include "gateway/observer.h"
 
 struct gateway_options {
     const char *listen;           /* addresses (listen.h), separated by commas or spaces */
@@ -23,7 +24,8 @@ struct gateway_options {
     int64_t lease_ns, renew_ns;   /* 0 = 30 s and 10 s */
     const char *ledger_file;      /* JSON, replaced as a whole; NULL = none */
     const char *ready_file;       /* the addresses, a line each, once it listens; NULL = none */
-    const struct encoding *print; /* journalled events to stdout; NULL = none */
+    const struct observer_config *observers; /* of what is in the journal */
+    size_t n_observers;
 };
 
 struct gateway;

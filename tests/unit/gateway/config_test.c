@@ -134,6 +134,8 @@ static void test_defaults(void **unused)
     assert_null(config->ready_file);
     assert_int_equal(config->ledger_every_ns, 60 * NS_PER_S);
     assert_int_equal(config->n_observers, 0);
+    loads("lease { time = 2s }");
+    assert_int_equal(config->renew_ms, 666);
 }
 
 static void test_every_key(void **unused)
@@ -143,7 +145,7 @@ static void test_every_key(void **unused)
           "socket = \"/a/s\"\nstate_dir = \"/a\"\nrun_dir = \"/r\"\njournal = \"/j\"\njournal_max = 2MiB\n"
           "connections_max = 9\nidentity = \"/i\"\nsecurity = authentic\ninsecure = yes\n"
           "assign = {\"vector.every=2s\", \"disk.mode=off\"}\nready_file = \"/f\"\n"
-          "lease { time = 5s  renew = 2500ms }\nledger { file = \"/l\"  every = 2s }\n"
+          "lease { time = 5s  renew = 1500ms }\nledger { file = \"/l\"  every = 2s }\n"
           "observer one { type = text  events = {\"job.*\", disk}  where = \"level <= 'warning'\"  encoding = ndjson }\n"
           "observer two { type = file  path = \"/x\"  encoding = binary  compress = zstd  max_size = 1MiB  max_age = 1h"
           "  keep = 3 }\n");
@@ -161,7 +163,7 @@ static void test_every_key(void **unused)
     assert_string_equal(config->assign, "vector.every=2s\ndisk.mode=off");
     assert_string_equal(config->ready_file, "/f");
     assert_int_equal(config->lease_ms, 5000);
-    assert_int_equal(config->renew_ms, 2500);
+    assert_int_equal(config->renew_ms, 1500);
     assert_string_equal(config->ledger_file, "/l");
     assert_int_equal(config->ledger_every_ns, 2 * NS_PER_S);
     assert_int_equal(config->n_observers, 2);
@@ -271,7 +273,7 @@ static void test_bad_values(void **unused)
         {"assign = \"a b=1\"", "assign: \"a b=1\" is not a setting; write \"KEY=VALUE\", e.g. \"vector.every=2s\""},
         {"lease { tme = 10s }", "lease: no key \"tme\"; did you mean time?"},
         {"lease { time = 2d }", "lease.time: \"2d\" is out of range; it can be 1s to 1d"},
-        {"lease { renew = 20s }", "lease.renew: it is more than half of lease.time: one lost renewal would end a "
+        {"lease { renew = 11s }", "lease.renew: it is more than a third of lease.time: two lost renewals would end a "
                                   "lease; give less, or a longer lease.time"},
         {"ledger { every = 0s }", "ledger.every: \"0s\" is out of range; it can be 1s to 366d"},
         {"lisen = a", "no key or section \"lisen\"; did you mean listen?"},
@@ -460,7 +462,8 @@ static void test_explain(void **unused)
     assert_int_equal(gateway_config_explain("lease", CONFIG_FORM_TEXT, &out, &why), 0);
     assert_string_equal(out.p, "lease.time\n    how long a worker's lease lasts when it is not renewed\n"
                                "    duration from 1s to 1d; default 30s\n\nlease.renew\n"
-                               "    how often workers renew it; at most half of lease.time, so that one renewal may get lost\n"
+                               "    how often workers renew it; at most a third of lease.time, so that two renewals may get\n"
+                               "    lost. Where it is not given it is shortened to that\n"
                                "    duration from 100ms to 12h; default 10s\n");
     strbuf_reset(&out);
     assert_int_equal(gateway_config_explain("observer.NAME.keep", CONFIG_FORM_TEXT, &out, &why), 0);

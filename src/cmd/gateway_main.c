@@ -113,6 +113,7 @@ static int serve(const struct gateway_config *c)
                                             .lease_ns = c->lease_ms * INT64_C(1000000),
                                             .renew_ns = c->renew_ms * INT64_C(1000000),
                                             .ledger_file = c->ledger_file,
+                                            .ledger_every_ns = c->ledger_every_ns,
                                             .ready_file = c->ready_file,
                                             .observers = c->observers,
                                             .n_observers = c->n_observers};

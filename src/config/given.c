@@ -179,11 +179,27 @@ static bool try_name(void *arg, struct config_scope scope, const char *title, co
     return false;
 }
 
+/* "output.copy.pth": the keys of that section, which may not be there yet. */
+static void try_titled(const struct config_load *l, struct slice word, struct search *s)
+{
+    struct config_name name;
+    struct config_key key;
+    struct strbuf title = {0};
+    if (!config_split_name(l->schema, word, &name) || !name.scope.is_titled || name.title.n == 0)
+        return;
+    strbuf_add_slice(&title, name.title);
+    for (size_t i = 0; !strbuf_failed(&title) && l->schema->key_at(name.scope, i, &key); i++)
+        (void)try_name(s, name.scope, title.p, &key); /* it never ends the search */
+    strbuf_fini(&title);
+}
+
 static void say_unknown(struct config_load *l, struct slice word, bool in_environment,
                         struct config_origin at)
 {
     struct search s = {.schema = l->schema, .near = text_nearest_of(word), .in_environment = in_environment};
     each_name(l, try_name, &s);
+    if (!in_environment)
+        try_titled(l, word, &s);
     if (s.near.best)
         (void)config_problem(l, -EINVAL, &at, NULL, "there is no such key; did you mean %s?", s.best_name.p);
     else

@@ -17,7 +17,6 @@
 #include <unistd.h>
 
 enum { SIGNALS = 4, STOP_TICK_MS = 10, STOP_TICKS = 100 };
-#define LEDGER_EVERY_NS (60 * NS_PER_S)
 
 struct gateway {
     struct gateway_options options;
@@ -206,7 +205,7 @@ static void on_tick(evutil_socket_t fd, short what, void *arg)
     (void)fd, (void)what;
     int64_t next = workers_tick(g->workers, clock_boot_ns(), clock_utc_ns());
     if (clock_mono_ns() >= g->ledger_at_ns) {
-        g->ledger_at_ns = clock_mono_ns() + LEDGER_EVERY_NS;
+        g->ledger_at_ns = clock_mono_ns() + g->options.ledger_every_ns;
         tell_ledger(g);
     }
     door_tick(g->door, clock_utc_ns());
@@ -524,7 +523,7 @@ int gateway_run(struct gateway *g)
     if (observers_has_any(g->observers) && event_add(g->observe, &each_second) < 0)
         return -ENOMEM;
     own_gateway_state(g->own, LEVEL_NOTICE, "started", "");
-    g->ledger_at_ns = clock_mono_ns() + LEDGER_EVERY_NS;
+    g->ledger_at_ns = clock_mono_ns() + g->options.ledger_every_ns;
     start_tick(g, clock_boot_ns());
     if (event_base_dispatch(g->base) < 0)
         return -EIO;

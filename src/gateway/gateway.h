@@ -23,6 +23,7 @@ struct gateway_options {
     uint64_t journal_max;         /* bytes; 0 = 1 GiB */
     int64_t lease_ns, renew_ns;   /* 0 = 30 s and 10 s */
     const char *ledger_file;      /* JSON, replaced as a whole; NULL = none */
+    int64_t ledger_every_ns;      /* how often `ledger` events are made */
     const char *ready_file;       /* the addresses, a line each, once it listens; NULL = none */
     const struct observer_config *observers; /* of what is in the journal */
     size_t n_observers;

@@ -22,6 +22,7 @@ class Config(unittest.TestCase):
         self.dir = tempfile.mkdtemp(prefix="gridline-flow.")
         self.addCleanup(shutil.rmtree, self.dir)
         os.mkdir(os.path.join(self.dir, "agent.d"))
+        os.mkdir(os.path.join(self.dir, "gateway.d"))
         self.env = {"PATH": os.environ["PATH"], "HOME": self.dir, "LC_ALL": "C"}
         for name in ("ASAN_OPTIONS", "UBSAN_OPTIONS"):
             if name in os.environ:
@@ -154,6 +155,63 @@ class Config(unittest.TestCase):
             else:
                 left_out.append(name)
         self.assertTrue(set(left_out) <= {"vector", "disk", "tcp", "exec"}, left_out)
+
+    # ------------------------------------------------------------ the gateway's
+
+    def test_gateway(self):
+        self.write("g.conf", "lease { time = 1m }\nobserver log { type = file  path = \"/var/log/e\" }\n")
+        self.write("gateway.d/10.conf", "lease { renew = 7s }\n")
+        out, err = self.run_it("check", "--gateway", "g.conf")
+        self.assertEqual((out, err), ("", "g.conf: no problem, 1 observer\n"))
+        out, _ = self.run_it("show", "--gateway", "g.conf", "--effective", "--format", "json", "-s", "observer.log.keep=2",
+                             env={"GRIDLINE_GATEWAY_CONNECTIONS_MAX": "9", "GRIDLINE_GATEWAY_OBSERVER_LOG_MAX_AGE": "1h"})
+        values = {v["key"]: (v["value"], v["origin"]) for v in json.loads(out)}
+        self.assertEqual(values["lease.time"], ("1m", "g.conf:1"))
+        self.assertEqual(values["lease.renew"], ("7s", "gateway.d/10.conf:1"))
+        self.assertEqual(values["connections_max"], ("9", "environment GRIDLINE_GATEWAY_CONNECTIONS_MAX"))
+        self.assertEqual(values["observer.log.max_age"], ("1h", "environment GRIDLINE_GATEWAY_OBSERVER_LOG_MAX_AGE"))
+        self.assertEqual(values["observer.log.keep"], ("2", "flag -s observer.log.keep"))
+        self.assertEqual(values["observer.log.compress"], ("none", "default"))
+        for key in values:
+            explained = json.loads(self.run_it("explain", "--gateway", key, "--format", "json")[0])
+            self.assertEqual(len(explained), 1, key)
+
+    def test_gateway_problems(self):
+        self.write("g.conf", "lease { tme = 1m }\n")
+        self.assertEqual(self.run_it("check", "--gateway", "g.conf", code=FAILED)[1],
+                         'g.conf:1: lease: no key "tme"; did you mean time?\n')
+        self.write("g.conf", "journal_max = 5\nlisten = \"tcp://0.0.0.0:1\"\nobserver o { type = tape }\n")
+        self.assertEqual(sorted(self.run_it("check", "--gateway", "g.conf", code=FAILED)[1].splitlines()), [
+            'g.conf:1: journal_max: "5" is out of range; it can be 1MiB to 1TiB',
+            'g.conf:3: observer.o.type: "tape" is none of text|file'])
+        self.write("g.conf", "listen = \"tcp://0.0.0.0:1\"\n")
+        self.assertIn("write tls:// and identity = FOLDER, or insecure = true",
+                      self.run_it("check", "--gateway", "g.conf", code=FAILED)[1])
+        self.assertIn("did you mean lease.time?", self.run_it("explain", "--gateway", "lease.tme", code=NOT_FOUND)[1])
+
+    def test_gateway_documents(self):
+        with open(os.path.join(SOURCE, "docs/gateway.md"), encoding="utf-8") as f:
+            text = f.read()
+        blocks = re.findall(r"<!-- gridline config explain --gateway (\w+) -->\n```\n(.*?)```\n", text, re.DOTALL)
+        self.assertEqual(sorted(name for name, _ in blocks), ["gateway", "observer"])
+        for name, block in blocks:
+            self.assertEqual(block, self.run_it("explain", "--gateway", name)[0], f"docs/gateway.md: {name} is out of date")
+        self.write("g.conf", re.search(r"```\n(listen = .*?)```\n", text, re.DOTALL).group(1))
+        self.run_it("check", "--gateway", "g.conf")
+
+    def test_gateway_example_file(self):
+        """As it is, with each example in it alone, and with all of them."""
+        with open(os.path.join(SOURCE, "packaging/gateway.conf"), encoding="utf-8") as f:
+            text = f.read()
+        self.write("g.conf", text)
+        self.run_it("check", "--gateway", "g.conf")
+        examples = re.findall(r"^#([a-z].*)$", text, re.MULTILINE)
+        self.assertGreater(len(examples), 10)
+        for example in examples:
+            self.write("g.conf", example + "\n")
+            self.run_it("check", "--gateway", "g.conf")
+        self.write("g.conf", "\n".join(examples) + "\n")
+        self.assertEqual(self.run_it("check", "--gateway", "g.conf")[1], "g.conf: no problem, 4 observers\n")
 
     def is_sensor(self, name):
         done = subprocess.run([GRIDLINE, "config", "explain", name], capture_output=True, env=self.env, timeout=120)

@@ -272,7 +272,7 @@ static void test_bad_values(void **unused)
         {"assign = vector", "assign: \"vector\" is not a setting; write \"KEY=VALUE\", e.g. \"vector.every=2s\""},
         {"assign = \"a b=1\"", "assign: \"a b=1\" is not a setting; write \"KEY=VALUE\", e.g. \"vector.every=2s\""},
         {"lease { tme = 10s }", "lease: no key \"tme\"; did you mean time?"},
-        {"lease { time = 2d }", "lease.time: \"2d\" is out of range; it can be 1s to 1d"},
+        {"lease { time = 2d }", "lease.time: \"2d\" is out of range; it can be 1s to 1h"},
         {"lease { renew = 11s }", "lease.renew: it is more than a third of lease.time: two lost renewals would end a "
                                   "lease; give less, or a longer lease.time"},
         {"ledger { every = 0s }", "ledger.every: \"0s\" is out of range; it can be 1s to 366d"},
@@ -382,6 +382,8 @@ static void test_later_wins(void **unused)
     unsetenv("GRIDLINE_GATEWAY_CONNECTIONS_MAX");
     unsetenv("GRIDLINE_GATEWAY_OBSERVER_O_MAX_SIZE");
     assert_int_equal(unlink("gateway.d/10.conf"), 0);
+    refuses_with("", (const char *[]){"observer.a.kep=1", NULL},
+                 "flag -s observer.a.kep: there is no such key; did you mean observer.a.keep?");
     refuses_with("", (const char *[]){"observer.keep=1", NULL},
                  "flag -s observer.keep: a name is missing; write -s observer.NAME.keep=VALUE");
 }
@@ -461,10 +463,10 @@ static void test_explain(void **unused)
     (void)unused;
     assert_int_equal(gateway_config_explain("lease", CONFIG_FORM_TEXT, &out, &why), 0);
     assert_string_equal(out.p, "lease.time\n    how long a worker's lease lasts when it is not renewed\n"
-                               "    duration from 1s to 1d; default 30s\n\nlease.renew\n"
+                               "    duration from 1s to 1h; default 30s\n\nlease.renew\n"
                                "    how often workers renew it; at most a third of lease.time, so that two renewals may get\n"
                                "    lost. Where it is not given it is shortened to that\n"
-                               "    duration from 100ms to 12h; default 10s\n");
+                               "    duration from 100ms to 20m; default 10s\n");
     strbuf_reset(&out);
     assert_int_equal(gateway_config_explain("observer.NAME.keep", CONFIG_FORM_TEXT, &out, &why), 0);
     assert_non_null(strstr(out.p, "observer.NAME.keep\n"));

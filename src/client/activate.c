@@ -2,7 +2,6 @@
 #include "client/activate.h"
 
 #include "base/clock.h"
-#include "base/cursor.h"
 #include "base/err.h"
 #include "base/mem.h"
 #include "base/num.h"
@@ -12,6 +11,7 @@
 #include "client/site.h"
 #include "event/level.h"
 #include "event/limits.h"
+#include "net/frame.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -218,18 +218,19 @@ static int replace_rules(struct gridline *g, const struct rule *list, size_t n)
 void activate_list(void *handle, struct slice list)
 {
     struct gridline *g = handle;
-    struct cursor c = cursor_of(list);
-    uint32_t n = cursor_u32(&c);
-    if (c.bad || n > RULES_MAX)
-        return;
-    struct rule *rules = mem_try_alloc((n ? n : 1) * sizeof *rules);
+    struct frame_activation a;
+    struct slice rest = list;
+    size_t n = 0;
+    int more;
+    while ((more = frame_next_activation(&rest, &a)) > 0 && n <= RULES_MAX)
+        n++;
+    struct rule *rules = more == 0 && n <= RULES_MAX ? mem_try_alloc((n ? n : 1) * sizeof *rules) : NULL;
     if (!rules)
         return;
     bool ok = true;
-    for (uint32_t i = 0; i < n && ok; i++) {
-        rules[i].pattern = cursor_bytes(&c, cursor_varint(&c));
-        rules[i].level = (int8_t)cursor_u8(&c);
-        ok = !c.bad && rules[i].pattern.n && level_is_known(rules[i].level);
+    for (size_t i = 0; i < n && frame_next_activation(&list, &a) > 0; i++) {
+        rules[i] = (struct rule){a.pattern, a.level};
+        ok = ok && a.pattern.n && level_is_known(a.level);
     }
     if (ok)
         (void)replace_rules(g, rules, n); /* without memory the old rules stay */

@@ -41,8 +41,8 @@ bool activate_is_on(const struct gridline *g, int level, struct slice event);
 /* Changes with each change of any handle's rules. */
 uint64_t activate_epoch(void);
 
-/* Replaces the patterns by those of an ACTIVATE frame (docs/protocol.md); a malformed list changes nothing.
- */
+/* Replaces the patterns by those of an ACTIVATE frame, as frame_get_activate gives them, without its number; a malformed
+ * list changes nothing. */
 void activate_list(void *handle, struct slice list);
 /* Reads the control file if a second has passed since the last look and it has changed. The handle's lock is
  * held. */

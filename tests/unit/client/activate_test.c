@@ -176,19 +176,22 @@ static void test_bad_control_file(void **state)
 static void test_activate_frame(void **state)
 {
     (void)state;
-    static const char list[] = "\2\0\0\0\5net.*\x0c\1*\xff";
+    static const char list[] = "\5net.*\x0c\1*\xff";
     struct slice whole = {list, sizeof list - 1};
+    const size_t one = 7; /* bytes of the first entry: a list by itself */
     for (size_t n = 0; n < whole.n; n++) { /* cut short: changes nothing */
+        if (n == one)
+            continue;
         activate_list(g, slice_of(list, n));
         assert_true(client_is_on(g, GRIDLINE_INFO, "net.x"));
         assert_false(client_is_on(g, GRIDLINE_DEBUG, "net.x"));
     }
     activate_list(g, whole);
     assert_false(client_is_on(g, GRIDLINE_EMERGENCY, "net.x")); /* "*" off is the later one */
-    activate_list(g, SLICE_LIT("\1\0\0\0\5net.*\x0c"));
+    activate_list(g, SLICE_LIT("\5net.*\x0c"));
     assert_true(client_is_on(g, GRIDLINE_DEBUG, "net.x"));
     assert_true(client_is_on(g, GRIDLINE_INFO, "disk"));
-    activate_list(g, SLICE_LIT("\1\0\0\0\5net.*\x63"));
+    activate_list(g, SLICE_LIT("\5net.*\x63"));
     assert_true(client_is_on(g, GRIDLINE_DEBUG, "net.x")); /* there is no level 99 */
 }
 

@@ -45,7 +45,7 @@ int order_open(struct order *o, const struct order_options *options, const char 
     *o = (struct order){.options = options, .prog = prog};
     o->question.options = &options->question;
     o->question.table_options =
-        (struct table_options){.event = "answer", .columns = columns, .has_rest = true};
+        (struct table_options){.event = "answer", .columns = columns, .has_rest = true, .shows_all = true};
     int code = add_words(o, words, takes_settings);
     if (code == EXIT_OK)
         code = add_ceiling(o);

@@ -172,6 +172,7 @@ static void measure(struct table *t, const struct row *r)
         if (!c)
             continue;
         make_cell(t, c, a.value);
+        t->has_head = t->has_head && c->is_used; /* a new column needs a new head */
         c->is_used = true;
         if (t->cell.n > c->width)
             c->width = t->cell.n;

@@ -24,7 +24,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-enum { EVENTS = 512, BURST = 4096, SETTLE_EVERY_MS = 200, WORKERS_LIMIT = 1 << 20, RELAY_LIMIT = 1 << 16, GSO_LIMIT = 64 };
+enum { EVENTS = 512, BURST = 4096, SETTLE_MIN_MS = 200, WORKERS_LIMIT = 1 << 20, RELAY_LIMIT = 1 << 16, GSO_LIMIT = 64 };
 
 #define AT(member) offsetof(struct options, member)
 
@@ -270,8 +270,8 @@ static bool settle(struct emulator *e)
 {
     uint32_t n_settled = 0;
     bool asks = e->now_ns >= e->settle_at_ns;
-    if (asks)
-        e->settle_at_ns = e->now_ns + (int64_t)SETTLE_EVERY_MS * 1000000;
+    if (asks) /* less and less often: what is lost does not come */
+        e->settle_at_ns = e->now_ns + (int64_t)SETTLE_MIN_MS * 1000000 + (e->now_ns - e->phase_ns);
     for (uint32_t i = 0; i < e->n_ready; i++) {
         struct worker *w = e->ready[i];
         datagrams_release(e, w);

@@ -11,6 +11,7 @@ import shutil
 import signal
 import socket
 import subprocess
+import sys
 import time
 
 import measure
@@ -51,7 +52,7 @@ def wait_for(condition, what, seconds=60):
     until = time.monotonic() + seconds
     while not condition():
         if time.monotonic() > until:
-            raise SystemExit(f"{what}: not within {seconds} s")
+            raise Failed(f"{what}: not within {seconds} s")
         time.sleep(0.01)
 
 
@@ -110,6 +111,10 @@ def drain(port):
     wait_for(lambda: udp_socket(port)[0] == 0, "the receiver's queue")
 
 
+class Failed(Exception):
+    """What was to be measured could not be; the text says why."""
+
+
 class Identity:
     """A CA, a gateway's identity and a relay's, by openssl: what `gridline init` and `join` make, without a gateway."""
 
@@ -160,11 +165,23 @@ class Gateway:
         self.pid = self.process.pid
         wait_for(lambda: os.path.exists(self.work + "/ready") or self.process.poll() is not None, "the gateway's start")
         if self.process.poll() is not None:
-            raise SystemExit(f"the gateway ended with {self.process.returncode}: {' '.join(self.argv)}")
+            running.remove(self.process)
+            raise Failed(f"the gateway ended with {self.process.returncode}: {' '.join(self.argv)}")
 
     def end(self):
         stop(self.process)
         shutil.rmtree(self.work)
+
+
+def attempt(what, fn):
+    """fn's result; None and a line when it could not be measured. Nothing of it is left running."""
+    try:
+        return fn()
+    except Failed as e:
+        print(f"{what}: {e}", file=sys.stderr)
+        return None
+    finally:
+        stop_all()
 
 
 class Control:
@@ -195,7 +212,7 @@ class Workers:
             result = json.loads(line)
             if result["phase"] == name:
                 return result
-        raise SystemExit(f"the emulator ended with {self.process.wait()} before '{name}'")
+        raise Failed(f"the emulator ended with {self.process.wait()} before '{name}'")
 
     def go(self):
         self.process.stdin.write("\n")
@@ -209,5 +226,5 @@ class Workers:
         running.remove(self.process)
         self.process.wait()
         if result["protocol_errors"]:
-            raise SystemExit(f"the emulator saw {result['protocol_errors']} wrong answers: {result['why']}")
+            raise Failed(f"the emulator saw {result['protocol_errors']} wrong answers: {result['why']}")
         return result

@@ -130,6 +130,8 @@ static void dial(struct emulator *e, struct conn *c)
 
 void conns_dial(struct emulator *e)
 {
+    if (e->o.reconnects && e->phase != PHASE_LOAD)
+        return; /* dialling is the load, and it is over */
     while (e->queue && e->n_dialling < e->o.dials) {
         struct conn *c = e->queue;
         e->queue = c->next;

@@ -91,6 +91,7 @@ struct worker {
     uint8_t state, level;
     bool has_key, has_stream;
     bool is_renewing; /* the answer is not there yet */
+    bool has_told;    /* at the end: was answered once */
     bool is_settled;  /* at the end: everything has arrived, as the last renewal told */
     uint32_t epoch;   /* of both origins: counts its lives */
     uint32_t key_id;
@@ -161,6 +162,7 @@ struct emulator {
     uint32_t next_event; /* whose turn it is to write events */
     FILE *report;
     int64_t began_ns, load_ns, phase_ns; /* when the run, the load and this phase began */
+    int64_t progress_ns;                 /* when something was last answered that was not known */
     int64_t settle_at_ns;                /* when those that are not settled are asked again */
     uint64_t done[5];                    /* of the load: datagrams, events, left, cut, killed */
     int64_t base_ns;           /* UTC at the start: event i of a worker is i us later */

@@ -2,7 +2,7 @@
 /* workers: an emulator of gridline's workers for tests and benches. Thousands from one process, each by the real protocol.
  *
  * Phases: register (until every worker is ready) -> load (for --time, or until --count datagrams are sent, or a signal) ->
- * settle (everything is acknowledged and the gateway has counted what was sent, or --settle is over) -> leave (each
+ * settle (everything is acknowledged and the gateway has counted what was sent, or nothing came for --settle) -> leave (each
  * deregisters). After each a line of JSON with the counts so far is printed: registered, load, settled, done; and back, when
  * during the load most workers had lost their leases' connections and all are ready again. With --step the load and the settling
  * begin when a line comes on standard input.
@@ -40,7 +40,7 @@ static const struct option_spec table[] = {
     {0, "dials", OPTION_SIZE, "N", AT(dials), "open so many connections at once (default 256)"},
     {0, "sources", OPTION_SIZE, "N", AT(sources), "dial from N addresses in turn, 127.0.0.1 on (default: as it comes)"},
     {0, "time", OPTION_DURATION, "TIME", AT(time_ns), "how long the load lasts (default: until SIGTERM or --count)"},
-    {0, "settle", OPTION_DURATION, "TIME", AT(settle_ns), "wait so long at most for what has not arrived (default 10s)"},
+    {0, "settle", OPTION_DURATION, "TIME", AT(settle_ns), "at the end wait for what has not arrived until nothing came for TIME (default 3s)"},
     {0, "renew", OPTION_DURATION, "TIME", AT(renew_ns), "renew so often (default: as the lease says)"},
     {0, "busy", OPTION_FLAG, NULL, AT(is_busy), "renew again as soon as a renewal is answered"},
     {0, "reconnect", OPTION_FLAG, NULL, AT(reconnects), "register, close, dial again, over and over"},
@@ -78,7 +78,7 @@ static const struct options defaults = {.name = "worker",
                                         .workers = 1,
                                         .first = 1,
                                         .dials = 256,
-                                        .settle_ns = 10 * NS_PER_S,
+                                        .settle_ns = 3 * NS_PER_S,
                                         .gso = 1,
                                         .size = 128,
                                         .block = 10,
@@ -171,7 +171,7 @@ static void enter(struct emulator *e, enum phase phase)
     e->phase = phase;
     e->phase_ns = e->now_ns;
     for (uint32_t i = 0; phase == PHASE_SETTLE && i < e->o.workers; i++)
-        e->workers[i].is_settled = false; /* what was told during the load does not count */
+        e->workers[i].is_settled = e->workers[i].has_told = false; /* what was told during the load does not count */
 }
 
 /* --reconnect and --sink: there is nothing to wait for before the load, nor to settle after it. */
@@ -300,7 +300,8 @@ static bool leave_all(struct emulator *e)
 
 static void step(struct emulator *e)
 {
-    bool is_late = e->now_ns - e->phase_ns > e->o.settle_ns;
+    int64_t last_ns = e->phase_ns > e->progress_ns ? e->phase_ns : e->progress_ns;
+    bool is_late = e->now_ns - last_ns > e->o.settle_ns;
     switch (e->phase) {
     case PHASE_REGISTER:
         if (is_stopped) {

@@ -277,6 +277,9 @@ static void on_renewed(struct emulator *e, struct worker *w, const struct frame_
     take_lease(e, w, l);
     e->tally.renewals++;
     w->is_renewing = false;
+    if (l->datagrams != w->received || !w->has_told)
+        e->progress_ns = e->now_ns;
+    w->has_told = true;
     w->received = l->datagrams;
     w->is_settled = worker_is_done(w);
     if (e->o.is_busy && e->phase == PHASE_LOAD && w->state == WORKER_READY)
@@ -292,6 +295,7 @@ static void on_ended(struct emulator *e, struct worker *w, const struct frame_le
         return;
     }
     e->tally.ended++;
+    e->progress_ns = e->now_ns;
     w->is_renewing = false;
     w->received = l->datagrams;
     timer_stop(&w->timer);
@@ -387,6 +391,7 @@ void worker_acknowledge(struct emulator *e, struct worker *w, uint64_t seq)
         return;
     }
     e->tally.events_acknowledged += seq - w->acknowledged;
+    e->progress_ns = e->now_ns;
     w->acknowledged = seq;
     if (w->sent < seq)
         w->sent = seq;

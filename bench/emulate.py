@@ -161,15 +161,24 @@ class Gateway:
     def start(self):
         if os.path.exists(self.work + "/ready"):
             os.unlink(self.work + "/ready")
-        self.process = start(self.argv, SERVER_CPU, stdout=subprocess.DEVNULL)
+        with open(self.work + "/log", "a") as log:
+            self.process = start(self.argv, SERVER_CPU, stdout=subprocess.DEVNULL, stderr=log)
         self.pid = self.process.pid
         wait_for(lambda: os.path.exists(self.work + "/ready") or self.process.poll() is not None, "the gateway's start")
         if self.process.poll() is not None:
             running.remove(self.process)
-            raise Failed(f"the gateway ended with {self.process.returncode}: {' '.join(self.argv)}")
+            raise Failed(f"the gateway ended with {self.process.returncode}: {self.said()}")
+
+    def said(self):
+        """The first line of its errors, and how many there are."""
+        with open(self.work + "/log") as f:
+            lines = f.read().splitlines()
+        return f"{lines[0]} ({len(lines)} lines)" if lines else ""
 
     def end(self):
         stop(self.process)
+        if self.said():
+            print(self.said(), file=sys.stderr)
         shutil.rmtree(self.work)
 
 

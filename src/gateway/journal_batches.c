@@ -277,7 +277,7 @@ static int next_inside(struct journal_batches *b, struct journal_batch *out)
 static int read_block(struct journal_batches *b, struct journal_batch *out)
 {
     struct slice block = b->record.payload;
-    bool is_block = block_check(block) == (int64_t)block.n;
+    bool is_block = block.n && block_check(block) == (int64_t)block.n;
     int r = is_block ? block_decode(block, b->builder, &b->why)
                      : diag_set(&b->why, E_PROTO, 0, "it holds no whole block");
     if (r == 0)

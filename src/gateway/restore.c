@@ -17,12 +17,14 @@ struct restoring {
 
 static int restore_block(struct ledger *l, struct slice block)
 {
-    if (block_check(block) != (int64_t)block.n)
+    if (block.n == 0 || block_check(block) != (int64_t)block.n)
         return 0; /* not ours: nothing but checked blocks was appended */
     struct batch_origin o = block_origin(block);
     struct frame_origin origin = ingest_origin(&o);
-    struct account *a = ledger_account(l, &origin);
     uint32_t n = block_count(block);
+    if (!ingest_is_none(&origin) && (!o.first_seq || !n || o.first_seq > UINT64_MAX - (n - 1)))
+        return 0; /* the same */
+    struct account *a = ledger_account(l, &origin);
     if (!a)
         return -ENOMEM;
     if (!account_set_class(a, CLASS_EVENTS))

@@ -3,9 +3,9 @@
  * connection brings them. Hardly any mutation has a schema's hash right, so four schemas are announced
  * before.
  *
- * Two readers get the same, but the second only what the first took: if an error left a trace in the first,
- * they come to differ. What a packet decodes to must encode again, with and without ROLL, and decode to the
- * same. */
+ * Three readers get the same, but the second only what the first took: if an error left a trace in the first,
+ * they come to differ. The third one only scans: it must come to the same results, counts and baselines. What
+ * a packet decodes to must encode again, with and without ROLL, and decode to the same. */
 #include "base/cursor.h"
 #include "event/samples.h"
 #include "event/schema_bytes.h"
@@ -63,6 +63,32 @@ static void make_schemas(void)
     check(schema_create(slice_str("twice"), twice, 4, &schemas[1]) == 0);
     check(schema_create(slice_str("many"), many, MANY, &schemas[2]) == 0);
     check(schema_create(slice_str("none"), NULL, 0, &schemas[3]) == 0);
+}
+
+/* The same as give makes of it, but no events. */
+static int scan(struct end *e, uint8_t type, struct slice payload, struct samples_count *count)
+{
+    struct diag why = {0};
+    if (type == 0)
+        return samples_reader_schema(e->reader, payload, &why);
+    if (type == 1)
+        return samples_reader_stream(e->reader, payload, &why);
+    int r = samples_reader_scan(e->reader, payload, count, &why);
+    check(r == 0 || why.message[0]);
+    return r;
+}
+
+static void check_same_knowledge(const struct end *a, const struct end *b)
+{
+    uint32_t n = samples_reader_streams(a->reader);
+    check(n == samples_reader_streams(b->reader));
+    check(samples_reader_context(a->reader).number == samples_reader_context(b->reader).number);
+    for (uint32_t i = 1; i <= n; i++) {
+        struct samples_snapshot s, t;
+        check(samples_reader_snapshot(a->reader, i, &s) == 0 &&
+              samples_reader_snapshot(b->reader, i, &t) == 0);
+        check(s.is_rolled == t.is_rolled && s.baseline == t.baseline && slice_eq(s.state, t.state));
+    }
 }
 
 static int give(struct end *e, uint8_t type, struct slice payload)
@@ -179,16 +205,22 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (!schemas[0])
         make_schemas();
     struct registry *registry = registry_create();
-    struct end all, good;
+    struct end all, good, scanner;
     end_init(&all, registry, true);
     end_init(&good, registry, true);
+    end_init(&scanner, registry, true);
     struct cursor c = cursor_of(slice_of((const char *)data, size));
     while (cursor_left(&c)) {
         uint8_t type = cursor_u8(&c);
         size_t n = cursor_u16(&c);
         struct slice payload = cursor_bytes(&c, n < cursor_left(&c) ? n : cursor_left(&c));
-        if (give(&all, type, payload) < 0)
+        struct samples_count count = {0};
+        int r = give(&all, type, payload);
+        check(scan(&scanner, type, payload, &count) == r);
+        if (r < 0)
             continue;
+        check(type < 2 ||
+              (count.unknown == all.unknown && count.rows - count.unknown == (all.batch ? all.batch->n : 0)));
         check(give(&good, type, payload) == 0);
         check_same(all.batch, good.batch);
         check(all.unknown == good.unknown);
@@ -197,8 +229,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
             encode_again(registry, all.batch, 0);
         }
     }
+    check_same_knowledge(&all, &scanner);
     end_fini(&all);
     end_fini(&good);
+    end_fini(&scanner);
     registry_destroy(registry);
     return 0;
 }

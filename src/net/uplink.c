@@ -178,11 +178,12 @@ void uplink_take_back(struct uplink *u)
     u->queue = back;
 }
 
+/* Blocks take half of the output at most, so that what the owner sends now is not held up by a replay. */
 bool uplink_may_launch(const struct uplink *u)
 {
     bool has_window = u->window_used < u->window || u->window_used == 0;
     return u->state == LINK_READY && has_window && u->n_flight < UPLINK_FLIGHT_MAX &&
-           u->out.n - u->out_at < UPLINK_OUTPUT_GOAL;
+           u->out.n - u->out_at < UPLINK_OUTPUT_GOAL / 2;
 }
 
 /* The window is respected for the block at hand, except that one may always be on its way. */
@@ -256,14 +257,20 @@ static bool counts_changed(const struct uplink *u)
     return memcmp(&u->counts, &u->counts_sent, sizeof u->counts) != 0;
 }
 
-static void send_counts(struct uplink *u, int64_t now_ns)
+void uplink_tell_counts(struct uplink *u)
 {
-    if (u->state != LINK_READY || !counts_changed(u) || now_ns - u->counts_at_ns < COUNTS_MS * ns_per_ms)
+    if (u->state != LINK_READY || !counts_changed(u))
         return;
     struct frame_counts c = frame_of(&u->counts, &u->options.origin);
     frame_put_counts(&u->out, &c);
     u->counts_sent = u->counts;
-    u->counts_at_ns = now_ns;
+    u->counts_at_ns = u->now_ns;
+}
+
+static void send_counts(struct uplink *u, int64_t now_ns)
+{
+    if (now_ns - u->counts_at_ns >= COUNTS_MS * ns_per_ms)
+        uplink_tell_counts(u);
 }
 
 /* ---------------------------------------------------------------- opening and closing */
@@ -537,6 +544,15 @@ uint32_t uplink_dials(const struct uplink *u)
 bool uplink_is_ready(const struct uplink *u)
 {
     return u->state == LINK_READY;
+}
+
+void uplink_break(struct uplink *u, int64_t now_ns)
+{
+    if (u->state == LINK_DOWN)
+        return;
+    u->has_progress = false; /* nor did it last: it was of no use */
+    u->up_at_ns = now_ns;
+    uplink_link_break(u, now_ns, 0);
 }
 
 const char *uplink_address(const struct uplink *u)

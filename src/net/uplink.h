@@ -119,6 +119,11 @@ int uplink_wait_fd(const struct uplink *u, short *events);
 uint32_t uplink_dials(const struct uplink *u);
 
 bool uplink_is_ready(const struct uplink *u);
+/* Gives up a connection that works but is of no use to the owner (it answers no question of his): the next
+ * address is tried, as after one that could not be had. Not from within a callback. */
+void uplink_break(struct uplink *u, int64_t now_mono_ns);
+/* Sends COUNTS of this run now, if anything changed since they were last sent. */
+void uplink_tell_counts(struct uplink *u);
 /* The address in use, or tried next, as it was given. */
 const char *uplink_address(const struct uplink *u);
 /* Why the last attempt or connection ended, in words ("tls://gw: the certificate of gateway g expired at ..."); "" =

@@ -41,12 +41,24 @@ void samples_writer_reset(struct samples_writer *w);
 int samples_writer_announce(struct samples_writer *w, const struct schema *schema, struct slice prog,
                             const struct value *values, struct strbuf *schema_payload,
                             struct strbuf *stream_payload, uint32_t *stream);
+/* Announces a stream again, without ROLL: the values become its next baseline, to which rows added from now on are
+ * differences. Floats keep at least the decimals they had. Appends STREAM's payload. Only between packets (-EBUSY);
+ * the other errors as above. */
+int samples_writer_rebase(struct samples_writer *w, uint32_t stream, const struct value *values,
+                          struct strbuf *stream_payload);
+/* The number of a stream's baseline, as STREAM_OK names it. */
+uint32_t samples_writer_baseline(const struct samples_writer *w, uint32_t stream);
+/* Rows of a packet take at most that many bytes from now on, so that it fits a datagram; 0 = SAMPLES_BYTES_MAX. */
+void samples_writer_limit(struct samples_writer *w, size_t rows_bytes);
+/* Bytes before the rows of a packet, at most. */
+size_t samples_head_size(uint64_t first_seq, const struct batch_clock *clock);
 /* Adds a row of an announced stream to the packet being built. E_LIMIT: the packet is full, nothing was
  * added: finish it and add again. Also nothing added: E_PROTO (a value is not of its field's type, or not
  * UTF-8), -ENOMEM, -EINVAL (no such stream). The key fields of values are not looked at. */
 int samples_writer_add(struct samples_writer *w, uint32_t stream, int64_t time_ns,
                        const struct value *values);
 size_t samples_writer_rows(const struct samples_writer *w);
+size_t samples_writer_bytes(const struct samples_writer *w); /* of the rows */
 /* Appends the packet and empties it; nothing when it holds no row. The first row has sequence number
  * first_seq, not 0. clock NULL: none is known. -ENOMEM leaves both as they were. */
 int samples_writer_finish(struct samples_writer *w, uint64_t first_seq, const struct batch_clock *clock,

@@ -41,7 +41,11 @@ struct samples_writer {
     struct samples_stream **streams; /* number - 1 is the index */
     size_t n_streams, cap_streams;
     size_t memory; /* as samples_stream_cost and samples_schema_cost count */
+    /* Numbers of baselines: where those of new streams begin, and the highest given. Without ROLL a row on its way when
+     * everything is announced anew must not find its stream's number with another meaning. */
+    uint32_t first_baseline, last_baseline;
     /* The packet being built: */
+    size_t rows_max;
     struct strbuf rows;
     size_t n_rows, unfolded;
     int64_t first_ns, last_ns; /* times of its first and last row */
@@ -63,6 +67,7 @@ struct samples_writer *samples_writer_create(enum samples_flags flags)
         return NULL;
     w->flags = flags;
     w->clock = no_clock;
+    w->rows_max = ROWS_BYTES_MAX;
     return w;
 }
 
@@ -91,6 +96,8 @@ void samples_writer_reset(struct samples_writer *w)
     w->n_schemas = 0;
     w->n_packets = 0;
     w->clock = no_clock;
+    if (!(w->flags & SAMPLES_ROLL))
+        w->first_baseline = ++w->last_baseline;
     clear_packet(w);
 }
 
@@ -163,6 +170,20 @@ static char *put_float(char *to, double f, struct samples_base *next)
         return put_varint(to, zigzag(m));
     }
     return put_raw(to, bits);
+}
+
+/* With at least k decimals, for a baseline: next is that of a stream that was just made. */
+static char *put_decimal(char *to, double f, unsigned k, struct samples_base *next)
+{
+    uint64_t bits;
+    int64_t m;
+    memcpy(&bits, &f, sizeof bits);
+    if (k == 0 || !is_decimal(f, bits, k, &m))
+        return put_float(to, f, next);
+    *next = (struct samples_base){.bits = bits, .m = m, .type = VALUE_FLOAT, .k = (uint8_t)k};
+    *to++ = CODE_DECIMAL;
+    *to++ = (char)k;
+    return put_varint(to, zigzag(m));
 }
 
 static char *put_text(char *to, struct slice s, struct samples_base *next)
@@ -256,9 +277,10 @@ static int check_values(const struct schema *s, const struct value *values, size
     return samples_sets_one_twice(s, values) ? E_PROTO : 0;
 }
 
-/* STREAM's payload; the values become the baseline. -ENOMEM leaves a part of it. */
-static int write_stream(struct samples_stream *s, uint32_t number, uint32_t schema_id,
-                        const struct value *values, struct strbuf *out)
+/* STREAM's payload; the values become the baseline. before (NULL = none): the stream's last one. -ENOMEM leaves a part
+ * of it. */
+static int write_stream(struct samples_stream *s, const struct samples_stream *before, uint32_t number,
+                        uint32_t schema_id, const struct value *values, struct strbuf *out)
 {
     strbuf_add_u32(out, number);
     strbuf_add_u32(out, schema_id);
@@ -271,7 +293,9 @@ static int write_stream(struct samples_stream *s, uint32_t number, uint32_t sche
         if (!start || (text && reserve_text(&s->base[i], text) < 0))
             return -ENOMEM;
         struct samples_base next = s->base[i];
-        char *end = put_value(start, &s->schema->fields[i], &values[i], &next);
+        char *end = before && values[i].type == VALUE_FLOAT
+                        ? put_decimal(start, value_float(values[i].f).f, before->base[i].k, &next)
+                        : put_value(start, &s->schema->fields[i], &values[i], &next);
         roll(&s->base[i], &next, &values[i]);
         s->text += text;
         strbuf_advance(out, (size_t)(end - start));
@@ -346,11 +370,12 @@ int samples_writer_announce(struct samples_writer *w, const struct schema *schem
     const struct known_schema *known = map_get(&w->schemas, schema_key(schema));
     bool is_new = !known || !schema_same(known->schema, schema);
     uint32_t number = (uint32_t)w->n_streams + 1;
+    s->baseline = w->first_baseline;
     r = check_room(w, s, text, is_new);
     if (r == 0)
         r = reserve_streams(w);
     if (r == 0)
-        r = write_stream(s, number, is_new ? w->n_schemas + 1 : known->id, values, stream_payload);
+        r = write_stream(s, NULL, number, is_new ? w->n_schemas + 1 : known->id, values, stream_payload);
     if (r == 0 && is_new)
         r = write_schema(w, schema, schema_payload);
     if (r < 0) {
@@ -363,6 +388,57 @@ int samples_writer_announce(struct samples_writer *w, const struct schema *schem
     w->memory += samples_stream_cost(s);
     *stream = number;
     return 0;
+}
+
+/* The schema was announced with the stream, and its number stays. */
+static uint32_t schema_id_of(const struct samples_writer *w, const struct samples_stream *s)
+{
+    const struct known_schema *known = map_get(&w->schemas, schema_key(s->schema));
+    return known && schema_same(known->schema, s->schema) ? known->id : 0;
+}
+
+int samples_writer_rebase(struct samples_writer *w, uint32_t stream, const struct value *values,
+                          struct strbuf *stream_payload)
+{
+    size_t text, at = stream_payload->n;
+    if (stream == 0 || stream > w->n_streams || (w->flags & SAMPLES_ROLL))
+        return -EINVAL;
+    if (w->n_rows)
+        return -EBUSY;
+    struct samples_stream *old = w->streams[stream - 1];
+    uint32_t schema_id = schema_id_of(w, old);
+    int r = schema_id ? check_values(old->schema, values, &text) : E_LIMIT;
+    if (r < 0)
+        return r;
+    struct samples_stream *s = samples_stream_create(old->schema, old->prog);
+    if (!s)
+        return -ENOMEM;
+    s->baseline = old->baseline + 1;
+    /* The reader holds both for a moment. */
+    bool is_too_much = w->memory + samples_stream_cost(s) + text > SAMPLES_MEMORY_MAX;
+    r = is_too_much || s->names + text > EVENT_SIZE_MAX ? E_LIMIT : 0;
+    if (r == 0)
+        r = write_stream(s, old, stream, schema_id, values, stream_payload);
+    if (r < 0) {
+        cut_back(stream_payload, at);
+        samples_stream_destroy(s);
+        return r;
+    }
+    w->memory += samples_stream_cost(s) - samples_stream_cost(old);
+    w->last_baseline = s->baseline > w->last_baseline ? s->baseline : w->last_baseline;
+    w->streams[stream - 1] = s;
+    samples_stream_destroy(old);
+    return 0;
+}
+
+uint32_t samples_writer_baseline(const struct samples_writer *w, uint32_t stream)
+{
+    return stream && stream <= w->n_streams ? w->streams[stream - 1]->baseline : 0;
+}
+
+void samples_writer_limit(struct samples_writer *w, size_t rows_bytes)
+{
+    w->rows_max = rows_bytes && rows_bytes < ROWS_BYTES_MAX ? rows_bytes : ROWS_BYTES_MAX;
 }
 
 /* As value_eq. */
@@ -515,7 +591,7 @@ int samples_writer_add(struct samples_writer *w, uint32_t stream, int64_t time_n
         return -ENOMEM;
     }
     size_t size = (size_t)(put_row(w, start, stream, time_ns, values, &row) - start);
-    if (w->rows.n + size > ROWS_BYTES_MAX)
+    if (w->rows.n + size > w->rows_max)
         return E_LIMIT;
     strbuf_advance(&w->rows, size);
     if (w->flags & SAMPLES_ROLL)
@@ -531,6 +607,25 @@ int samples_writer_add(struct samples_writer *w, uint32_t stream, int64_t time_n
 size_t samples_writer_rows(const struct samples_writer *w)
 {
     return w->n_rows;
+}
+
+size_t samples_writer_bytes(const struct samples_writer *w)
+{
+    return w->rows.n;
+}
+
+static size_t varint_size(uint64_t v)
+{
+    size_t n = 1;
+    for (; v >= 0x80; v >>= 7)
+        n++;
+    return n;
+}
+
+size_t samples_head_size(uint64_t first_seq, const struct batch_clock *clock)
+{
+    return 1 + varint_size(first_seq) + 8 + varint_size(zigzag(clock->offset_ns)) + varint_size(clock->bound_ns + 1) +
+           varint_size(clock->generation) + varint_size(SAMPLES_ROWS_MAX);
 }
 
 static void write_head(const struct samples_writer *w, uint64_t first_seq, const struct batch_clock *clock,

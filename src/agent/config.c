@@ -6,6 +6,58 @@
 
 #include <errno.h>
 
+/* ---------------------------------------------------------------- who may be spoken to, and how */
+
+/* The host of [tcp://|tls://]HOST:PORT. */
+static struct slice host_of(struct slice address)
+{
+    if (slice_starts(address, SLICE_LIT("tcp://")) || slice_starts(address, SLICE_LIT("tls://")))
+        address = slice_from(address, 6);
+    while (address.n && address.p[address.n - 1] != ':')
+        address.n--;
+    return slice_of(address.p, address.n ? address.n - 1 : 0);
+}
+
+/* By the text alone: a name is resolved only when it is dialled. */
+static bool is_here(struct slice host)
+{
+    return slice_eq(host, SLICE_LIT("localhost")) || slice_starts(host, SLICE_LIT("127.")) ||
+           slice_eq(host, SLICE_LIT("[::1]")) || slice_eq(host, SLICE_LIT("::1"));
+}
+
+/* True if one of them needs TLS. */
+static bool check_addresses(struct config_load *l, const struct agent_config *c, const struct config_entry *given)
+{
+    struct slice rest = slice_str(c->gateways), address;
+    bool needs_tls = false;
+    while (rest.n && config_next_word(&rest, ',', &address)) {
+        bool is_tls = slice_starts(address, SLICE_LIT("tls://")), is_unix = slice_starts(address, SLICE_LIT("unix:"));
+        needs_tls |= is_tls;
+        if (is_tls || is_unix || c->is_insecure || is_here(host_of(address)))
+            continue;
+        struct slice bare = slice_from(address, slice_starts(address, SLICE_LIT("tcp://")) ? 6 : 0);
+        (void)config_problem(l, -EINVAL, given ? &given->from : NULL, "gateway",
+                             "\"%.*s\" is another host, without TLS; write tls://%.*s after `gridline join`, or set "
+                             "insecure = true",
+                             SLICE_ARG(address), SLICE_ARG(bare)); /* remembered in l */
+    }
+    return needs_tls;
+}
+
+static void check_gateways(struct config_load *l, struct agent_config *c)
+{
+    const struct config_entry *given = given_find(&l->root, "gateway");
+    if (!check_addresses(l, c, given))
+        c->identity = NULL;
+    else if (!c->identity || !*c->identity)
+        c->identity = config_state_place(l, "/gridline/identity");
+    else
+        return;
+    if (!c->identity && l->code == 0 && strstr(c->gateways, "tls://"))
+        (void)config_problem(l, -EINVAL, given ? &given->from : NULL, "identity",
+                             "neither XDG_STATE_HOME nor HOME is set; give the folder of key and certificates");
+}
+
 /* What depends on who runs it and on other keys. */
 static void derive(struct config_load *l, struct agent_config *c)
 {
@@ -35,8 +87,10 @@ static void make_agent(struct config_load *l, struct agent_config *c)
 {
     size_t problems = l->problems;
     config_store_section(l, &l->root, c);
-    if (l->problems == problems)
+    if (l->problems == problems) {
         derive(l, c);
+        check_gateways(l, c);
+    }
     (void)given_entries(l, &l->root, &c->given, &c->n_given); /* remembered in l */
 }
 
@@ -85,22 +139,22 @@ static int make_all(struct config_load *l, struct agent_config *c, bool is_signe
     return l->code;
 }
 
-static int load(const struct config_flags *flags, const struct slice *document, const char *name,
-                bool is_signed, struct agent_config **out, struct diag *why)
+int config_load_layers(const struct config_layers *layers, struct agent_config **out, struct diag *why)
 {
     struct config_load l;
     struct agent_config *c = mem_try_alloc(sizeof *c);
-    config_load_init(&l, &agent_schema, flags, c ? &c->arena : NULL, why);
+    config_load_init(&l, &agent_schema, layers->flags, c ? &c->arena : NULL, why);
     if (!c)
         return config_problem(&l, -ENOMEM, NULL, NULL, "out of memory");
     config_load_files(&l, CONFIG_FILE);
-    if (document) {
+    if (layers->document) {
         forget_sensors(&l);
-        (void)config_parse(&l, *document, name, true); /* told */
+        (void)config_parse(&l, *layers->document, layers->name, true); /* told */
     }
     given_from_environment(&l);
     given_from_flags(&l);
-    if (make_all(&l, c, is_signed) < 0) {
+    config_take_assigned(&l, layers->assigned, layers->n_assigned);
+    if (make_all(&l, c, layers->is_signed) < 0) {
         config_destroy(c);
         return l.code;
     }
@@ -110,13 +164,15 @@ static int load(const struct config_flags *flags, const struct slice *document, 
 
 int config_load(const struct config_flags *flags, struct agent_config **out, struct diag *why)
 {
-    return load(flags, NULL, NULL, false, out, why);
+    return config_load_layers(&(struct config_layers){.flags = flags}, out, why);
 }
 
 int config_load_remote(const struct config_flags *flags, struct slice document, const char *name,
                        bool is_signed, struct agent_config **out, struct diag *why)
 {
-    return load(flags, &document, name, is_signed, out, why);
+    const struct config_layers layers = {
+        .flags = flags, .document = &document, .name = name, .is_signed = is_signed};
+    return config_load_layers(&layers, out, why);
 }
 
 void config_destroy(struct agent_config *c)
@@ -151,6 +207,7 @@ void config_show(const struct agent_config *c, enum config_form form, bool with_
     const struct config_computed computed[] = {{"state_dir", c->state_dir ? c->state_dir : ""},
                                                {"run_dir", c->run_dir},
                                                {"socket", c->socket},
+                                               {"identity", c->identity ? c->identity : ""},
                                                {NULL, NULL}};
     struct config_show s = {.schema = &agent_schema, .form = form, .with_origins = with_origins, .out = out};
     config_show_begin(&s);

@@ -69,11 +69,17 @@ struct agent_config {
     const char *run_dir;               /* socket, clock page */
     const char *socket;                /* local subscriptions; "" = none */
     const char *gateways;              /* addresses separated by commas, in order; "" = none */
+    const char *gateway_names;         /* who may be at their other end, separated by commas; "" = any of the site */
+    const char *identity;              /* folder with key and certificates; NULL = no address needs one */
+    bool is_insecure;                  /* other hosts may be spoken to without TLS */
+    bool takes_insecure_control;       /* and may give orders then */
+    int64_t lease_ns;                  /* wanted; a guest ends after that without one */
     bool is_guest;                     /* no state_dir, no socket by default: nothing is left behind */
     bool runs_defaults;                /* sensors that are not listed run if they are .is_default */
     uint64_t spool_max;                /* bytes */
     uint64_t queue_max;                /* bytes of memory for events that wait */
     bool spool_samples;                /* samples go to the spool, too, while the gateway is away */
+    bool newest_first;                 /* and when it is back, new ones do not wait for them */
     bool has_global_time;              /* false: events keep local UTC */
     double budget_cpu;                 /* fraction of one core: 0.01 */
     uint64_t budget_memory;            /* bytes, private */
@@ -102,7 +108,26 @@ int config_load(const struct config_flags *flags, struct agent_config **out, str
  * is_signed or on local's allow_programs. name is for messages. */
 int config_load_remote(const struct config_flags *flags, struct slice document, const char *name,
                        bool is_signed, struct agent_config **out, struct diag *why);
+/* Either of the two, with what gateways set as the last layer: "KEY=VALUE" each, of keys that config_may_assign
+ * allows. */
+struct config_layers {
+    const struct config_flags *flags;
+    const struct slice *document; /* NULL = none */
+    const char *name;             /* its; */
+    bool is_signed;               /* and whether it is */
+    const char *const *assigned;
+    size_t n_assigned;
+};
+int config_load_layers(const struct config_layers *layers, struct agent_config **out, struct diag *why);
 void config_destroy(struct agent_config *c); /* NULL is fine */
+
+/* May a gateway set that key ("disk.every", "exec.root-disk.mode")? Only when and how often sensors run, and what of
+ * their samples is sent: every, refresh, change, mode, hold, priority. *sensor and *title are whose it is, the latter a
+ * part of key and "" for a sensor that can be there only once. Else -EPERM or -EINVAL, and *why. */
+int config_may_assign(struct slice key, const struct sensor_ops **sensor, struct slice *title, struct diag *why);
+/* The sensor as it is configured; NULL: it is not. */
+const struct sensor_config *config_sensor(const struct agent_config *c, const struct sensor_ops *sensor,
+                                          struct slice title);
 
 /* Do both describe the same sensor, to the last option? Where it was configured does not matter. */
 bool config_same_sensor(const struct sensor_config *a, const struct sensor_config *b);

@@ -28,6 +28,10 @@ extern const struct config_own config_own_addresses;            /* const char *,
 extern const struct config_own config_own_programs;             /* struct sensor_list of absolute paths */
 extern const struct config_own config_own_ports, config_own_changes; /* of struct sensor_config: two members each */
 
+extern const struct config_own config_own_names; /* const char *, separated by commas */
+
+/* What gateways set, as if it had been given last. */
+void config_take_assigned(struct config_load *l, const char *const *assigned, size_t n);
 /* c->sensors from what was given. */
 void config_make_sensors(struct config_load *l, struct agent_config *c);
 /* Refuses the programs that the document names and c->allow_programs does not. */

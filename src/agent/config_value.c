@@ -57,7 +57,7 @@ static int store_url(const struct config_value *v, const char *const *texts, siz
 
 /* ---------------------------------------------------------------- lists */
 
-/* [tcp://]HOST:PORT or unix:PATH, and nothing that would end it in a list. */
+/* [tcp://]HOST:PORT, tls://HOST:PORT or unix:PATH, and nothing that would end it in a list. */
 static bool is_address(struct slice text)
 {
     uint64_t port;
@@ -65,7 +65,7 @@ static bool is_address(struct slice text)
         return false;
     if (slice_starts(text, SLICE_LIT("unix:")))
         return text.n > 5;
-    if (slice_starts(text, SLICE_LIT("tcp://")))
+    if (slice_starts(text, SLICE_LIT("tcp://")) || slice_starts(text, SLICE_LIT("tls://")))
         text = slice_from(text, 6);
     size_t host = text.n; /* up to the last colon, and that */
     while (host > 0 && text.p[host - 1] != ':')
@@ -79,7 +79,16 @@ static int store_addresses(const struct config_value *v, const char *const *text
 {
     for (size_t i = 0; i < n; i++)
         if (!is_address(slice_str(texts[i])))
-            return config_refuse(v, "\"%.80s\" is not an address; write tcp://HOST:PORT or unix:PATH", texts[i]);
+            return config_refuse(v, "\"%.80s\" is not an address; write tls://HOST:PORT, tcp://HOST:PORT or unix:PATH",
+                                 texts[i]);
+    return config_store_joined(v, texts, n, ',', &member(v, base, const char *));
+}
+
+static int store_names(const struct config_value *v, const char *const *texts, size_t n, void *base)
+{
+    for (size_t i = 0; i < n; i++)
+        if (!text_is_name(slice_str(texts[i])))
+            return config_refuse(v, "\"%.80s\" is not a name; a name has letters, digits and . _ : -", texts[i]);
     return config_store_joined(v, texts, n, ',', &member(v, base, const char *));
 }
 
@@ -178,6 +187,7 @@ const struct config_own config_own_compare = {"word", false, store_compare};
 const struct config_own config_own_host = {"text", false, store_host};
 const struct config_own config_own_url = {"address", false, store_url};
 const struct config_own config_own_addresses = {"list of addresses", true, store_addresses};
+const struct config_own config_own_names = {"list of names", true, store_names};
 const struct config_own config_own_programs = {"list of paths", true, store_programs};
 const struct config_own config_own_ports = {"list of ports", true, store_ports};
 const struct config_own config_own_changes = {"list of limits", true, store_changes};

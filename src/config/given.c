@@ -209,7 +209,7 @@ static void say_unknown(struct config_load *l, struct slice word, bool in_enviro
     strbuf_fini(&s.best_name);
 }
 
-static void take_flag(struct config_load *l, const char *text)
+void given_setting(struct config_load *l, const char *text, const char *from)
 {
     struct config_name name;
     struct config_key key;
@@ -217,7 +217,7 @@ static void take_flag(struct config_load *l, const char *text)
     const char *equals = strchr(text, '=');
     struct slice full = slice_of(text, equals ? (size_t)(equals - text) : strlen(text));
     char where[200];
-    (void)snprintf(where, sizeof where, "flag -s %.*s", SLICE_ARG(full)); /* cut to fit is fine */
+    (void)snprintf(where, sizeof where, "%s %.*s", from, SLICE_ARG(full)); /* cut to fit is fine */
     struct config_origin at = {config_copy(l, slice_str(where)), 0};
     if (!at.where)
         return;
@@ -242,7 +242,7 @@ static void take_flag(struct config_load *l, const char *text)
 void given_from_flags(struct config_load *l)
 {
     for (size_t i = 0; i < l->flags->n_settings; i++)
-        take_flag(l, l->flags->settings[i]);
+        given_setting(l, l->flags->settings[i], "flag -s");
 }
 
 /* ---------------------------------------------------------------- environment */

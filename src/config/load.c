@@ -230,6 +230,17 @@ const char *config_default_state_dir(struct config_load *l)
     return home ? in_folder(l, home, "/.local/state/gridline") : NULL;
 }
 
+const char *config_state_place(struct config_load *l, const char *path)
+{
+    const char *xdg = path_from_environment("XDG_STATE_HOME"), *home = path_from_environment("HOME");
+    if (geteuid() == 0)
+        return config_join(l, "/var/lib", path);
+    if (xdg)
+        return config_join(l, xdg, path);
+    const char *state = home ? config_join(l, home, "/.local/state") : NULL;
+    return state ? config_join(l, state, path) : NULL;
+}
+
 const char *config_default_run_dir(struct config_load *l)
 {
     const char *xdg = path_from_environment("XDG_RUNTIME_DIR");

@@ -185,6 +185,11 @@ int given_entries(struct config_load *l, const struct given_section *section, co
                   size_t *n);
 void given_from_environment(struct config_load *l);
 void given_from_flags(struct config_load *l);
+/* KEY=VALUE; problems are told. from: who gave it ("flag -s"), before the key in messages. */
+void given_setting(struct config_load *l, const char *text, const char *from);
+/* Where hosts keep what all daemons share: /var/lib for root, else $XDG_STATE_HOME or ~/.local/state, and then path. NULL:
+ * neither is known (or no memory, which is told). */
+const char *config_state_place(struct config_load *l, const char *path);
 
 /* ---------------------------------------------------------------- values (value.c) */
 

@@ -117,7 +117,7 @@ static void add_agent(struct strbuf *out)
     strbuf_printf(out, "guest = %s\n", is_guest ? "on" : "no");
     strbuf_printf(out, "state_dir = %s\n", is_guest || below(3) == 0 ? "\"\"" : "'/s/a b'");
     if (below(2))
-        strbuf_printf(out, "gateway = %s\n", ONE_OF("{}", "tcp://a:1", "{\"unix:/x\", \"[::1]:5\"}"));
+        strbuf_printf(out, "gateway = %s\n", ONE_OF("{}", "tcp://localhost:1", "{\"unix:/x\", \"[::1]:5\"}"));
     if (below(2))
         strbuf_printf(out, "budget { cpu = %s }\n", ONE_OF("0.01%", "100%", "\"33.3%\""));
     if (below(2))

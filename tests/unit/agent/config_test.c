@@ -172,7 +172,8 @@ static void test_own_keys(void **unused)
 {
     (void)unused;
     loads("hostname = node7\n"
-          "gateway = {\"tcp://127.0.0.1:14830\", \"unix:/run/g.sock\", node1:99}\n"
+          "gateway = {\"tcp://127.0.0.1:14830\", \"unix:/run/g.sock\", \"tls://node1:99\"} "
+          "gateway_names = {gw1, gw2} identity = \"/id\" insecure_control = yes lease = 5s newest_first = no\n"
           "state_dir = \"/s\" run_dir = /r socket = \"\" # none\n"
           "spool_max = 2GiB queue_max = 128KiB spool_samples = yes\n"
           "budget { cpu = 0.5% memory = 1MiB }\n"
@@ -181,7 +182,11 @@ static void test_own_keys(void **unused)
           "output copy { path = \"-\" encoding = ndjson }\n"
           "output other { path = \"out.ulm\" }\n");
     assert_string_equal(config->host, "node7");
-    assert_string_equal(config->gateways, "tcp://127.0.0.1:14830,unix:/run/g.sock,node1:99");
+    assert_string_equal(config->gateways, "tcp://127.0.0.1:14830,unix:/run/g.sock,tls://node1:99");
+    assert_string_equal(config->gateway_names, "gw1,gw2");
+    assert_string_equal(config->identity, "/id");
+    assert_true(config->takes_insecure_control && !config->is_insecure && !config->newest_first);
+    assert_int_equal(config->lease_ns, 5 * INT64_C(1000000000));
     assert_string_equal(config->state_dir, "/s");
     assert_string_equal(config->run_dir, "/r");
     assert_string_equal(config->socket, "");
@@ -321,7 +326,12 @@ static void test_refusals_name_line_and_remedy(void **unused)
             "agent.conf:1: run: \"a b\" is not a name; a name has letters, digits and . _ : -");
     refuses("beta { number = x }", "agent.conf:1: beta.number: \"x\" is not a number; write 10");
     refuses("gateway = {nowhere}",
-            "agent.conf:1: gateway: \"nowhere\" is not an address; write tcp://HOST:PORT or unix:PATH");
+            "agent.conf:1: gateway: \"nowhere\" is not an address; write tls://HOST:PORT, tcp://HOST:PORT or unix:PATH");
+    refuses("gateway = {\"tcp://[::1]:1\", \"tcp://node2:5\"}",
+            "agent.conf:1: gateway: \"tcp://node2:5\" is another host, without TLS; write tls://node2:5 after `gridline "
+            "join`, or set insecure = true");
+    refuses("gateway_names = {\"a b\"}",
+            "agent.conf:1: gateway_names: \"a b\" is not a name; a name has letters, digits and . _ : -");
     refuses("state_dir = here",
             "agent.conf:1: state_dir: \"here\" is not a path from the root; begin with /");
     refuses("config_url = \"ftp://x\"", "agent.conf:1: config_url: \"ftp://x\" is not an address; write "
@@ -399,7 +409,7 @@ static void test_dropins_environment_flags(void **unused)
     loads_with("hostname = first\nalpha { every = 2s priority = 1 }\nrun x { command = {\"/bin/x\"} }\noutput o "
                "{ path = "
                "\"/a\" encoding = bp }",
-               (const char *[]){"queue_max=3MiB", "beta.every=7s", "gateway=a:1, b:2",
+               (const char *[]){"queue_max=3MiB", "beta.every=7s", "gateway=localhost:1, 127.9.9.9:2",
                                 "run.y.command=/bin/y,-v", "queue_max=4MiB", "alpha.names=", NULL});
     unsetenv("GRIDLINE_AGENT_BUDGET_CPU");
     unsetenv("GRIDLINE_AGENT_ALPHA_REFRESH");
@@ -410,7 +420,7 @@ static void test_dropins_environment_flags(void **unused)
     came_from(config->given, config->n_given, "budget.cpu", "environment GRIDLINE_AGENT_BUDGET_CPU", 0);
     came_from(config->given, config->n_given, "queue_max", "flag -s queue_max", 0);
     assert_int_equal(config->queue_max, 4 << 20);
-    assert_string_equal(config->gateways, "a:1,b:2");
+    assert_string_equal(config->gateways, "localhost:1,127.9.9.9:2");
     assert_true(config->budget_cpu == 0.02);
     const struct sensor_config *s = find("alpha", "alpha"); /* key by key */
     assert_int_equal(s->every_ns, 3 * NS_PER_S);
@@ -682,7 +692,7 @@ static void test_same_sensor(void **unused)
 /* Each allocation of ours fails once. */
 static void test_out_of_memory(void **unused)
 {
-    static const char text[] = "hostname = h gateway = {a:1} output o { path = \"-\" }\n"
+    static const char text[] = "hostname = h gateway = {localhost:1} output o { path = \"-\" }\n"
                                "alpha { change = {\"user 1\"} ports = {1} } run a { command = {/a, b} }";
     uint64_t n = 1;
     int r = -ENOMEM;
@@ -701,7 +711,7 @@ static void test_out_of_memory(void **unused)
     }
     assert_int_equal(r, 0);
     assert_true(n > 10);
-    assert_string_equal(config->gateways, "a:1");
+    assert_string_equal(config->gateways, "localhost:1");
 }
 
 int main(void)

@@ -136,7 +136,8 @@ GRIDLINE_API void gridline_set_level(gridline *g, int level);
 /* For event names that match the shell pattern; later calls win. level -1 = off. 0, -EINVAL, -ENOMEM, or
  * -ENOSPC (over 1024 patterns). */
 GRIDLINE_API int gridline_set_event_level(gridline *g, const char *pattern, int level);
-/* Follows a control file (also GRIDLINE_CONTROL in the environment): lines of `PATTERN LEVEL`, `#` comments; it
+/* Follows a control file (also GRIDLINE_CONTROL in the environment; without either, the one that this host's agent writes
+ * for `gridline activate`): lines of `PATTERN LEVEL`, `#` comments; it
  * replaces the pattern levels each time it changes. Looked at once a second by the writer thread, or by any call
  * that writes an event, flushes or polls: a disabled GRIDLINE_EVENT alone looks at nothing. */
 GRIDLINE_API int gridline_watch(gridline *g, const char *path);

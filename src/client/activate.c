@@ -18,6 +18,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+enum { AGENT_MISSED = 3 };
+
 struct rule {
     struct slice pattern;
     int level;
@@ -297,7 +299,7 @@ static const char *parse_line(struct slice line, struct rule *rule)
 static void complain(struct gridline *g, uint64_t line, const char *why)
 {
     struct gridline_value v[] = {
-        {.name = "path", .type = 't', .v.p = g->watch.path, .n = (size_t)-1},
+        {.name = "path", .type = 't', .v.p = g->watch.read, .n = (size_t)-1},
         {.name = "line", .type = 'u', .v.u = line},
         {.name = "reason", .type = 't', .v.p = why, .n = (size_t)-1},
     };
@@ -359,7 +361,7 @@ static int read_whole(const char *path, struct strbuf *out)
 static void read_control(struct gridline *g)
 {
     struct strbuf text = {0};
-    int r = read_whole(g->watch.path, &text);
+    int r = read_whole(g->watch.read, &text);
     if (r < 0)
         complain(g, 0, err_text(r));
     else
@@ -367,18 +369,36 @@ static void read_control(struct gridline *g)
     strbuf_fini(&text);
 }
 
+/* Is it a file, and one that may tell us? The agent's is found, not named by the program, so whose it is matters. */
+static bool is_there(const struct watch *w, const char *path, struct stat *st)
+{
+    if (!path || stat(path, st) < 0 || !S_ISREG(st->st_mode))
+        return false;
+    return !w->is_agents || st->st_uid == 0 || st->st_uid == geteuid();
+}
+
+/* The file to look at; NULL: it is not there. */
+static const char *find_file(const struct watch *w, struct stat *st)
+{
+    if (w->is_agents && is_there(w, ACTIVATION_FILE, st))
+        return ACTIVATION_FILE;
+    return is_there(w, w->path, st) ? w->path : NULL;
+}
+
 /* True when the file is not what it was; remembers what it is. */
 static bool has_changed(struct watch *w)
 {
     struct stat st;
-    bool is_there = stat(w->path, &st) == 0 && S_ISREG(st.st_mode);
-    if (!is_there) {
+    const char *file = find_file(w, &st);
+    if (!file) {
         w->was_there = false; /* the last rules stay: a file being replaced is away for a moment */
         return false;
     }
     bool same = w->was_there && st.st_mtim.tv_sec == w->mtime.tv_sec &&
                 st.st_mtim.tv_nsec == w->mtime.tv_nsec && st.st_size == w->size && st.st_ino == w->inode;
     w->was_there = true;
+    w->missed = 0;
+    w->read = file;
     w->mtime = st.st_mtim;
     w->size = st.st_size;
     w->inode = st.st_ino;
@@ -388,11 +408,30 @@ static bool has_changed(struct watch *w)
 void activate_look(struct gridline *g, int64_t now_mono_ns)
 {
     struct watch *w = &g->watch;
-    if (!w->path || now_mono_ns < w->next_mono_ns)
+    if ((!w->path && !w->is_agents) || now_mono_ns < w->next_mono_ns)
         return;
     w->next_mono_ns = now_mono_ns + NS_PER_S;
     if (has_changed(w))
         read_control(g);
+    /* The agent takes its file with it: what it wanted is over. */
+    if (!w->was_there && w->is_agents && w->read && ++w->missed == AGENT_MISSED) {
+        (void)replace_rules(g, NULL, 0); /* without memory they stay */
+        w->read = NULL;
+    }
+}
+
+void activate_follow_agent(struct gridline *g)
+{
+    const char *folder = secure_getenv("XDG_RUNTIME_DIR");
+    struct strbuf path = {0};
+    g->watch.is_agents = true;
+    if (!folder || folder[0] != '/')
+        return;
+    strbuf_printf(&path, "%s/gridline/activate", folder);
+    if (!strbuf_failed(&path))
+        g->watch.path = path.p; /* mem_free's from now on */
+    else
+        strbuf_fini(&path);
 }
 
 void watch_fini(struct watch *w)

@@ -19,9 +19,14 @@ struct gridline;
 
 enum { RULES_MAX = 1024, CONTROL_MAX = 256 * 1024, LEVEL_OFF = -1 };
 
+#define ACTIVATION_FILE "/run/gridline/activate"
+
 /* The control file of a handle, and what it looked like when it was read last. */
 struct watch {
-    char *path; /* NULL = none */
+    char *path;       /* NULL = none */
+    bool is_agents;   /* the agent's file: ACTIVATION_FILE, or else path in the user's own folder */
+    const char *read; /* which of the two was read last; NULL = none */
+    unsigned missed;  /* looks since it was there */
     int64_t next_mono_ns;
     bool was_there;
     struct timespec mtime;
@@ -48,6 +53,10 @@ void activate_list(void *handle, struct slice list);
  * held. */
 void activate_look(struct gridline *g, int64_t now_mono_ns);
 void watch_fini(struct watch *w);
+/* Follows what the agent of this host writes for all programs (`gridline activate`): ACTIVATION_FILE, or without one
+ * gridline/activate in $XDG_RUNTIME_DIR; only a file of root's or of this user's. When it is gone for three looks, so
+ * are its patterns. Without memory, only the first is followed. */
+void activate_follow_agent(struct gridline *g);
 /* A level's name or number, or "off". 0, or E_PROTO. */
 int activate_parse_level(const char *word, int *out);
 

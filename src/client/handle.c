@@ -225,6 +225,8 @@ static int start(struct gridline *g)
     int r = g->n_dests ? activate_enable(g) : 0;
     if (r == 0 && control && *control)
         r = gridline_watch(g, control);
+    else if (r == 0)
+        activate_follow_agent(g);
     if (r == 0 && (g->flags & GRIDLINE_THREAD)) {
         (void)pthread_mutex_lock(&g->lock);
         r = writer_start(g);

@@ -242,6 +242,43 @@ static void test_changes_race(void **state)
     assert_int_equal(write_three(), 3);
 }
 
+/* The agent's file, in the user's own folder; root's comes first, and is left alone here. */
+static void test_file_of_the_agent(void **state)
+{
+    (void)state;
+    if (access(ACTIVATION_FILE, F_OK) == 0) {
+        print_message("skipped: this host's agent has activations\n");
+        skip();
+    }
+    char *before = getenv("XDG_RUNTIME_DIR");
+    char run[600], file[700];
+    (void)snprintf(run, sizeof run, "%s/gridline", folder.dir);
+    (void)snprintf(file, sizeof file, "%s/activate", run);
+    assert_int_equal(mkdir(run, 0700), 0);
+    assert_int_equal(setenv("XDG_RUNTIME_DIR", folder.dir, 1), 0);
+    gridline *other = gridline_open("act", "mem:1M", 0);
+    assert_non_null(other);
+    activate_look(other, 1); /* nothing there */
+    assert_false(activate_is_on(other, GRIDLINE_DEBUG, SLICE_LIT("net.debug")));
+    FILE *f = fopen(file, "w");
+    assert_non_null(f);
+    assert_true(fputs("net.* debug\n", f) >= 0);
+    assert_int_equal(fclose(f), 0);
+    other->watch.next_mono_ns = 0;
+    activate_look(other, 1);
+    assert_true(activate_is_on(other, GRIDLINE_DEBUG, SLICE_LIT("net.debug")));
+    assert_int_equal(unlink(file), 0);
+    for (int i = 1; i <= 3; i++) { /* away for a moment is not gone */
+        assert_true(activate_is_on(other, GRIDLINE_DEBUG, SLICE_LIT("net.debug")));
+        other->watch.next_mono_ns = 0;
+        activate_look(other, 1);
+    }
+    assert_false(activate_is_on(other, GRIDLINE_DEBUG, SLICE_LIT("net.debug")));
+    gridline_close(other);
+    assert_int_equal(rmdir(run), 0);
+    assert_int_equal(before ? setenv("XDG_RUNTIME_DIR", before, 1) : unsetenv("XDG_RUNTIME_DIR"), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -253,6 +290,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_activate_frame, setup, teardown),
         cmocka_unit_test_setup_teardown(test_environment, setup, teardown),
         cmocka_unit_test_setup_teardown(test_changes_race, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_file_of_the_agent, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

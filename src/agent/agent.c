@@ -4,10 +4,12 @@
 #include "agent/agent.h"
 
 #include "agent/budget.h"
+#include "agent/control.h"
 #include "agent/flow.h"
 #include "agent/manager.h"
 #include "agent/only.h"
 #include "agent/portmon.h"
+#include "agent/properties.h"
 #include "agent/remote_config.h"
 #include "agent/timekeeper.h"
 #include "agent/trim.h"
@@ -49,8 +51,18 @@ struct agent {
     struct event *packets;   /* its packet socket; NULL = it has none */
     struct budget budget;
     struct remote_config *remote; /* NULL: no URL */
-    bool is_remote;               /* the sensors are those of the URL's document */
+    bool is_remote;               /* the sensors are those of the URL's document: */
+    bool document_is_signed;
+    struct strbuf document, document_name;
     bool is_trimmed;
+
+    struct settings settings; /* of gateways: the last layer of the configuration */
+    struct control *control;
+    const struct secure_ops *secure; /* NULL: no address needs TLS */
+    struct secure *identity;
+    bool has_news;     /* events of what came from the gateway: their round is to be ended */
+    bool is_over;      /* a guest whose lease is: nothing waits for the gateway any more */
+    bool made_run_dir; /* by a guest: it goes, too */
 };
 
 /* ---------------------------------------------------------------- what `self` tells */
@@ -153,16 +165,18 @@ static void arm(struct agent *a)
         next = earlier(next, portmon_next_ns(a->portmon));
     if (a->remote)
         next = earlier(next, remote_config_next_ns(a->remote));
+    next = earlier(next, control_next_ns(a->control));
     int64_t wait = next > now ? next - now : 0;
     const struct timeval t = {wait / NS_PER_S, wait % NS_PER_S / 1000};
     (void)evtimer_add(a->wake, &t); /* it is allocated already */
 }
 
-/* After the connection was moved along: it may have brought the gateway's time. */
+/* After the connection was moved along: it may have brought the gateway's time, or something to tell. */
 static void keep_time(struct agent *a)
 {
-    if (!timekeeper_look(a->timekeeper))
+    if (!timekeeper_look(a->timekeeper) && !a->has_news)
         return;
+    a->has_news = false;
     flow_end(a->flow);
     if (a->sinks.upstream)
         a->pump_at_ns = 0; /* what was told goes out at once */
@@ -299,6 +313,8 @@ static void on_wake(evutil_socket_t fd, short what, void *arg)
     keep_budget(a, now);
     if (a->remote)
         remote_config_pump(a->remote, now);
+    if (control_next_ns(a->control) <= now)
+        control_look(a->control, now);
     pump(a, clock_mono_ns());
     keep_time(a);
     arm(a);
@@ -332,6 +348,42 @@ static void refuse(struct agent *a, const char *from, const char *why)
     flow_end(a->flow);
 }
 
+/* What is in force but for s: files or document, environment, flags. */
+static int load_config(void *arg, const struct settings *s, struct agent_config **out, struct diag *why)
+{
+    struct agent *a = arg;
+    struct slice document = strbuf_slice(&a->document);
+    struct config_layers layers = {
+        .flags = &a->options->config, .assigned = (const char *const *)s->v, .n_assigned = s->n};
+    if (a->is_remote) {
+        layers.document = &document;
+        layers.name = a->document_name.p;
+        layers.is_signed = a->document_is_signed;
+    }
+    return config_load_layers(&layers, out, why);
+}
+
+/* Another configuration of this host's. Settings of gateways that it leaves no place for are dropped: the host's owner
+ * comes first. */
+static void reload_from(struct agent *a, const char *from)
+{
+    static const struct settings none;
+    struct agent_config *config;
+    struct diag why = {0}, unused = {0};
+    int r = load_config(a, &a->settings, &config, &why);
+    if (r < 0 && a->settings.n && load_config(a, &none, &config, &unused) == 0) {
+        log_error("what the gateway set does not fit the configuration any more: %s", why.message);
+        flow_agent_state(a->flow, LEVEL_WARNING, "settings-dropped", why.message);
+        settings_fini(&a->settings);
+        r = 0;
+    }
+    if (r < 0)
+        refuse(a, from, why.message);
+    else
+        apply(a, config, from);
+}
+
+/* The document that is in force, or was; kept if it is good. */
 static void on_document(void *arg, const struct remote_document *d)
 {
     struct agent *a = arg;
@@ -342,26 +394,26 @@ static void on_document(void *arg, const struct remote_document *d)
     } else if (config_load_remote(&a->options->config, d->text, d->url, d->is_signed, &config, &why) < 0) {
         refuse(a, d->url, why.message);
     } else {
+        config_destroy(config);
         a->is_remote = true;
-        apply(a, config, d->url);
+        a->document_is_signed = d->is_signed;
+        strbuf_reset(&a->document);
+        strbuf_add_slice(&a->document, d->text);
+        strbuf_reset(&a->document_name);
+        strbuf_add_str(&a->document_name, d->url);
+        reload_from(a, d->url);
     }
     arm(a);
 }
 
 static void reload(struct agent *a)
 {
-    struct agent_config *config;
-    struct diag why = {0};
     if (a->sinks.outputs)
         outputs_reopen(a->sinks.outputs);
-    if (a->is_remote) { /* the document's sensors stay until the URL says otherwise; ask now */
+    if (a->is_remote) /* the document's sensors stay until the URL says otherwise; ask now */
         remote_config_ask(a->remote);
-        return;
-    }
-    if (config_load(&a->options->config, &config, &why) < 0)
-        refuse(a, "reload", why.message);
     else
-        apply(a, config, "reload");
+        reload_from(a, "reload");
 }
 
 static void on_signal(evutil_socket_t signal_number, short what, void *arg)
@@ -395,8 +447,186 @@ static void on_link_state(void *arg, bool is_up, const char *address)
 {
     struct agent *a = arg;
     log_info("gateway %s: %s", address, is_up ? "connected" : "connection lost");
-    if (is_up)
+    if (is_up) {
+        timekeeper_set_gateway(a->timekeeper, address);
         manager_renew(a->manager);
+    } else {
+        control_forget(a->control);
+    }
+}
+
+static void on_exchange(void *arg, const struct timesync_exchange *x)
+{
+    struct agent *a = arg;
+    timekeeper_exchange(a->timekeeper, x);
+}
+
+static struct batch_clock round_clock(void *arg)
+{
+    struct agent *a = arg;
+    return flow_clock(a->flow);
+}
+
+static void describe(void *arg, struct args_writer *properties, struct args_writer *settings)
+{
+    struct agent *a = arg;
+    properties_add(&a->env, properties);
+    if (a->config)
+        properties_propose(a->config, args_of(properties), settings);
+}
+
+static void on_lease(void *arg, uint32_t worker, const char *address)
+{
+    (void)arg; /* the log says it */
+    log_info("gateway %s: worker %u", address, (unsigned)worker);
+}
+
+static void on_refused(void *arg, const char *address, bool is_denied, struct slice why)
+{
+    struct agent *a = arg;
+    struct strbuf text = {0};
+    strbuf_printf(&text, "%s: %s: %.*s", address, is_denied ? "lease denied" : "no lease", SLICE_ARG(why));
+    log_error("gateway %s", strbuf_failed(&text) ? "" : text.p);
+    flow_agent_state(a->flow, LEVEL_WARNING, "not-registered", text.p);
+    a->has_news = true;
+    strbuf_fini(&text);
+}
+
+static void on_bad_setting(void *arg, struct slice key, const char *why)
+{
+    struct agent *a = arg;
+    struct strbuf text = {0};
+    strbuf_printf(&text, "%.*s: %s", SLICE_ARG(key), why);
+    log_error("a setting of the gateway's is not used: %s", strbuf_failed(&text) ? "" : text.p);
+    flow_agent_state(a->flow, LEVEL_ERROR, "setting-refused", text.p);
+    a->has_news = true;
+    strbuf_fini(&text);
+}
+
+static void on_settings(void *arg, struct args settings)
+{
+    struct agent *a = arg;
+    control_assign(a->control, settings, on_bad_setting, a);
+}
+
+static void on_control(void *arg, const struct frame_control *question)
+{
+    struct agent *a = arg;
+    struct slice verb = log_safe(question->verb);
+    log_info("the gateway asks: %.*s", SLICE_ARG(verb));
+    control_ask(a->control, question);
+    a->has_news = true;
+}
+
+static void on_way(void *arg, enum upstream_way way, const char *why)
+{
+    struct agent *a = arg;
+    const char *name = way == WAY_DATAGRAMS ? "datagrams" : "stream";
+    log_info("samples go by %s: %s", name, why);
+    flow_samples_way(a->flow, name, why);
+    a->has_news = true;
+}
+
+static void on_certificate(void *arg, bool is_renewed, struct slice why)
+{
+    struct agent *a = arg;
+    char text[200];
+    (void)snprintf(text, sizeof text, "%.*s", SLICE_ARG(why)); /* cut to fit is fine for a message */
+    if (is_renewed)
+        log_info("the certificate was renewed");
+    else
+        log_error("the certificate could not be renewed: %s", text);
+    flow_agent_state(a->flow, is_renewed ? LEVEL_INFO : LEVEL_WARNING,
+                     is_renewed ? "certificate-renewed" : "certificate-not-renewed", text);
+    a->has_news = true;
+}
+
+static void on_over(void *arg, const char *why)
+{
+    struct agent *a = arg;
+    log_info("this guest ends: %s", why);
+    a->is_over = true;
+    (void)event_base_loopbreak(a->base);
+}
+
+static const struct upstream_ops upstream_ops = {.on_mark = on_mark,
+                                                 .on_state = on_link_state,
+                                                 .describe = describe,
+                                                 .on_lease = on_lease,
+                                                 .on_refused = on_refused,
+                                                 .on_settings = on_settings,
+                                                 .on_exchange = on_exchange,
+                                                 .on_control = on_control,
+                                                 .on_way = on_way,
+                                                 .on_certificate = on_certificate,
+                                                 .on_over = on_over,
+                                                 .clock = round_clock};
+
+/* ---------------------------------------------------------------- control */
+
+static void apply_settings(void *arg, struct agent_config *config, struct settings *s)
+{
+    struct agent *a = arg;
+    settings_fini(&a->settings);
+    a->settings = *s;
+    apply(a, config, "the gateway");
+    arm(a);
+}
+
+static void suspend(void *arg, bool is_suspended)
+{
+    struct agent *a = arg;
+    manager_suspend(a->manager, is_suspended);
+    log_info("%s by the gateway", is_suspended ? "suspended" : "resumed");
+    flow_agent_state(a->flow, LEVEL_NOTICE, is_suspended ? "suspended" : "resumed", "the gateway");
+    arm(a);
+}
+
+static void end_by_order(void *arg)
+{
+    struct agent *a = arg;
+    log_info("ends by order of the gateway");
+    flow_agent_state(a->flow, LEVEL_NOTICE, "killed", "the gateway");
+    (void)event_base_loopbreak(a->base);
+}
+
+static int make_run_dir(void *arg, struct diag *why)
+{
+    struct agent *a = arg;
+    a->made_run_dir |= a->config->is_guest && access(a->config->run_dir, F_OK) < 0;
+    return directory_make_own(a->config->run_dir, why);
+}
+
+static int send_answer(void *arg, const struct frame_answer *answer)
+{
+    struct agent *a = arg;
+    return upstream_answer(a->sinks.upstream, answer);
+}
+
+static const struct control_ops control_ops = {.load = load_config,
+                                               .apply = apply_settings,
+                                               .suspend = suspend,
+                                               .kill = end_by_order,
+                                               .make_run_dir = make_run_dir,
+                                               .answer = send_answer};
+
+static int open_identity(struct agent *a, struct diag *why)
+{
+    if (!a->config->identity)
+        return 0;
+    a->secure = secure_load(why);
+    if (!a->secure)
+        return -ENOENT;
+    return a->secure->open(a->config->identity, a->config->gateway_names, &a->identity, why);
+}
+
+/* What a resident wants only if somebody configured it. */
+static uint32_t wanted_lease_ms(const struct agent_config *c)
+{
+    bool is_wanted = c->is_guest;
+    for (size_t i = 0; i < c->n_given; i++)
+        is_wanted |= strcmp(c->given[i].setting.name, "lease") == 0;
+    return is_wanted ? (uint32_t)(c->lease_ns / 1000000) : 0;
 }
 
 static int make_upstream(struct agent *a, struct diag *why)
@@ -410,14 +640,21 @@ static int make_upstream(struct agent *a, struct diag *why)
         r = directory_make(c->state_dir, why);
         strbuf_printf(&spool, "%s/spool", c->state_dir);
     }
+    if (r == 0)
+        r = open_identity(a, why);
     const struct upstream_options o = {.gateways = c->gateways,
                                        .host = a->host,
                                        .spool_dir = spool.p,
                                        .spool_max = c->spool_max,
                                        .queue_max = c->queue_max,
                                        .spools_samples = c->spool_samples,
-                                       .on_mark = on_mark,
-                                       .on_state = on_link_state,
+                                       .keeps_order = !c->newest_first,
+                                       .is_guest = c->is_guest,
+                                       .lease_ms = wanted_lease_ms(c),
+                                       .takes_insecure_control = c->takes_insecure_control,
+                                       .secure = a->secure,
+                                       .identity = a->identity,
+                                       .ops = &upstream_ops,
                                        .arg = a};
     if (r == 0)
         r = upstream_create(&o, &a->sinks.upstream, why);
@@ -496,6 +733,7 @@ static int make_parts(struct agent *a, struct diag *why)
     a->manager = a->flow ? manager_create(a->base, &a->env, a->flow) : NULL;
     if (!a->manager)
         return -ENOMEM;
+    a->control = control_create(a->manager, &a->settings, a->config->run_dir, &control_ops, a);
     int r = outputs_create(a->config->outputs, a->config->n_outputs, &a->sinks.outputs, why);
     if (r == 0)
         r = make_upstream(a, why);
@@ -542,8 +780,11 @@ void agent_destroy(struct agent *a)
     if (!a)
         return;
     remote_config_destroy(a->remote);
+    control_destroy(a->control);
+    if (a->made_run_dir)
+        (void)rmdir(a->config->run_dir); /* somebody else has put something there: it is theirs now */
     manager_destroy(a->manager);
-    (void)child_settle(CHILD_GRACE); /* nothing that we started outlives us */
+    (void)child_settle(a->is_over ? 1 : CHILD_GRACE); /* nothing that we started outlives us; nor the lease */
     local_destroy(a->sinks.local);
     upstream_destroy(a->sinks.upstream);
     outputs_destroy(a->sinks.outputs);
@@ -561,6 +802,11 @@ void agent_destroy(struct agent *a)
         event_free(a->wake);
     if (a->base)
         event_base_free(a->base);
+    if (a->identity)
+        a->secure->close(a->identity);
+    settings_fini(&a->settings);
+    strbuf_fini(&a->document);
+    strbuf_fini(&a->document_name);
     config_destroy(a->config);
     mem_free(a);
 }
@@ -571,7 +817,7 @@ static void drain(struct agent *a)
     int64_t until = clock_mono_ns() + (int64_t)DRAIN_MS * 1000000;
     flow_agent_state(a->flow, LEVEL_NOTICE, "stopping", NULL);
     flow_end(a->flow);
-    while (a->sinks.upstream && upstream_is_up(a->sinks.upstream) && !upstream_is_idle(a->sinks.upstream) &&
+    while (a->sinks.upstream && !a->is_over && upstream_is_up(a->sinks.upstream) && !upstream_is_idle(a->sinks.upstream) &&
            clock_mono_ns() < until) {
         struct pollfd p = {.events = 0};
         p.fd = upstream_wait_fd(a->sinks.upstream, &p.events);

@@ -17,13 +17,17 @@ static const struct field sensor_fields[] = {
     FIELD("state", TEXT, STATE, "", "started, stopped, failed, recovered, slowed"),
     FIELD("why", TEXT, TEXT, "", "the reason, where there is one"),
 };
+static const struct field way_fields[] = {
+    FIELD("way", TEXT, STATE, "", "datagrams, or stream: the connection"),
+    FIELD("why", TEXT, TEXT, "", "the reason"),
+};
 
 struct flow {
     const char *host;
     struct flow_sinks sinks;
     struct registry *registry;
     struct batch_builder *events, *samples;
-    struct schema *agent_state, *sensor_state;
+    struct schema *agent_state, *sensor_state, *samples_way;
     const struct timekeeper *timekeeper; /* NULL: local UTC */
     struct batch_clock clock;            /* of this round */
     bool is_in_round;
@@ -43,6 +47,8 @@ struct flow *flow_create(const char *host)
     int r = schema_create(SLICE_LIT("agent.state"), agent_fields, 2, &f->agent_state);
     if (r == 0)
         r = schema_create(SLICE_LIT("sensor.state"), sensor_fields, 3, &f->sensor_state);
+    if (r == 0)
+        r = schema_create(SLICE_LIT("samples.way"), way_fields, 2, &f->samples_way);
     if (r < 0 || !f->events || !f->samples) {
         flow_destroy(f);
         return NULL;
@@ -59,6 +65,7 @@ void flow_destroy(struct flow *f)
     registry_destroy(f->registry);
     schema_unref(f->agent_state);
     schema_unref(f->sensor_state);
+    schema_unref(f->samples_way);
     mem_free(f);
 }
 
@@ -215,4 +222,10 @@ void flow_sensor_state(struct flow *f, uint8_t level, const char *sensor, const 
 {
     const struct value row[] = {value_text(slice_str(sensor)), value_text(slice_str(state)), optional(why)};
     flow_known(f, f->sensor_state, clock_utc_ns(), level, row);
+}
+
+void flow_samples_way(struct flow *f, const char *way, const char *why)
+{
+    const struct value row[] = {value_text(slice_str(way)), optional(why)};
+    flow_known(f, f->samples_way, clock_utc_ns(), LEVEL_NOTICE, row);
 }

@@ -55,4 +55,7 @@ uint64_t flow_refused(const struct flow *f);
 void flow_agent_state(struct flow *f, uint8_t level, const char *state, const char *why);
 void flow_sensor_state(struct flow *f, uint8_t level, const char *sensor, const char *state, const char *why);
 
+/* Event `samples.way`: how samples go to the gateway from now on, "datagrams" or "stream". */
+void flow_samples_way(struct flow *f, const char *way, const char *why);
+
 #endif

@@ -48,6 +48,7 @@ struct manager {
     void *port_arg;
     int64_t now_ns; /* of the round */
     uint64_t refused_rows;
+    bool is_suspended;
 };
 
 /* ---------------------------------------------------------------- what a sensor says */
@@ -175,21 +176,31 @@ static void on_readable(evutil_socket_t fd, short what, void *arg)
     flow_end(r->manager->flow);
 }
 
-/* What a run costs, before anybody asks for one (SV-5). Only built-in sensors without names: running a
- * program or pinging a host to see what it costs would be an act. */
-static void calibrate(struct running *r)
+static double try_it(struct manager *m, struct instance *i, int64_t every_ns)
 {
     struct sensor_out nowhere = {.row = ignore_row, .event = ignore_event, .mark = ignore_mark};
-    if (r->config->ops->is_multi || r->config->ops->is_helper || r->predicted_ns > 0)
-        return;
-    for (int i = 0; i < CALIBRATE_RUNS; i++) {
+    double cost = 0;
+    for (int k = 0; k < CALIBRATE_RUNS; k++) {
         int64_t began = clock_mono_ns();
-        env_next_round(r->manager->env);
-        (void)instance_sample(r->instance, &nowhere, true,
-                              period(r)); /* one that fails costs what it costs */
-        r->predicted_ns = (double)(clock_mono_ns() - began);
+        env_next_round(m->env);
+        (void)instance_sample(i, &nowhere, true, every_ns); /* one that fails costs what it costs */
+        cost = (double)(clock_mono_ns() - began);
     }
-    instance_close(r->instance);
+    instance_close(i);
+    return cost;
+}
+
+/* What a run costs, before anybody asks for one (SV-5). Only built-in sensors without names: running a
+ * program or pinging a host to see what it costs would be an act. */
+static bool may_try(const struct sensor_ops *ops)
+{
+    return !ops->is_multi && !ops->is_helper;
+}
+
+static void calibrate(struct running *r)
+{
+    if (may_try(r->config->ops) && r->predicted_ns <= 0)
+        r->predicted_ns = try_it(r->manager, r->instance, period(r));
 }
 
 static void activate(struct running *r, bool is_active)
@@ -232,6 +243,8 @@ static bool has_traffic(const struct manager *m, const struct sensor_config *c)
 
 static bool should_run(const struct manager *m, const struct sensor_config *c)
 {
+    if (m->is_suspended)
+        return false;
     switch (c->mode) {
     case MODE_ALWAYS:
         return true;
@@ -389,7 +402,7 @@ void manager_configure(struct manager *m, const struct agent_config *c)
     stop_old(m, old); /* their configuration is still there: the caller frees it after this */
     for (struct running *r = m->first; r; r = r->next) {
         activate(r, should_run(m, r->config));
-        if (!r->is_active && r->config->mode != MODE_OFF)
+        if (!r->is_active && r->config->mode != MODE_OFF && !m->is_suspended)
             calibrate(r);
     }
     flow_end(m->flow);
@@ -492,6 +505,54 @@ const char *manager_hasten_one(struct manager *m)
     return best->name;
 }
 
+static const struct running *find(const struct manager *m, const struct sensor_config *c)
+{
+    for (const struct running *r = m->first; r; r = r->next)
+        if (r->config->ops == c->ops && strcmp(r->config->name, c->name) == 0)
+            return r;
+    return NULL;
+}
+
+static double known_cost_ns(const struct running *r)
+{
+    const struct instance_stats *s = instance_stats(r->instance);
+    return s->cpu_runs > 1 ? (double)s->cpu_ns / (double)s->cpu_runs : r->predicted_ns;
+}
+
+double manager_predict(struct manager *m, const struct sensor_config *c)
+{
+    const struct running *r = find(m, c);
+    double cost = r ? known_cost_ns(r) : 0;
+    struct instance *tried;
+    if (cost <= 0 && may_try(c->ops) &&
+        instance_create(c->ops, c->name, c->settings, c->n_settings, m->env, &tried, NULL) == 0) {
+        cost = try_it(m, tried, c->every_ns);
+        instance_destroy(tried);
+    }
+    return cost > 0 ? cost / 1000 * (1e9 / (double)c->every_ns) : -1;
+}
+
+void manager_measure(struct manager *m, const char *sensor, unsigned runs)
+{
+    for (struct running *r = m->first; r; r = r->next)
+        if (strcmp(r->name, sensor) == 0)
+            instance_measure(r->instance, runs);
+}
+
+void manager_suspend(struct manager *m, bool is_suspended)
+{
+    if (m->is_suspended == is_suspended)
+        return;
+    m->is_suspended = is_suspended;
+    for (struct running *r = m->first; r; r = r->next)
+        activate(r, should_run(m, r->config));
+}
+
+bool manager_is_suspended(const struct manager *m)
+{
+    return m->is_suspended;
+}
+
 void manager_stats(const struct manager *m, struct manager_stats *out)
 {
     *out = (struct manager_stats){.refused_rows = m->refused_rows};
@@ -501,6 +562,13 @@ void manager_stats(const struct manager *m, struct manager_stats *out)
         out->slowed += r->slow > 1;
         out->streams += streams_count(r->streams);
     }
+}
+
+static const char *mode_name(enum sensor_mode mode)
+{
+    static const char *const names[] = {
+        [MODE_ALWAYS] = "always", [MODE_ON_REQUEST] = "on-request", [MODE_PORT] = "port", [MODE_OFF] = "off"};
+    return names[mode];
 }
 
 void manager_each(struct manager *m, void (*fn)(void *arg, const struct self_cost *cost), void *arg)
@@ -514,11 +582,14 @@ void manager_each(struct manager *m, void (*fn)(void *arg, const struct self_cos
                      : r->is_active ? "running"
                                     : "idle",
             .why = s->last_why,
+            .mode = mode_name(r->config->mode),
             .runs = s->runs,
             .failures = s->failures,
             .no_data = s->no_data,
             .rows = s->rows,
             .wall_ns = s->wall_ns,
+            .cpu_ns = s->cpu_ns,
+            .cpu_runs = s->cpu_runs,
             .every_s = (double)period(r) / 1e9,
             .predicted = r->predicted_ns / 1000 * a_second,
             .observed = s->cpu_runs ? (double)s->cpu_ns / (double)s->cpu_runs / 1000 * a_second : -1,

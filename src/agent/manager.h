@@ -54,6 +54,16 @@ size_t manager_ports(const struct manager *m, uint16_t *out, size_t max);
 const char *manager_slow_one(struct manager *m);
 const char *manager_hasten_one(struct manager *m);
 
+/* While it is suspended no sensor runs (DG-10). */
+void manager_suspend(struct manager *m, bool is_suspended);
+bool manager_is_suspended(const struct manager *m);
+/* What that sensor would cost, in microseconds of CPU a second at its period: by its runs so far, or by trying it
+ * twice now, with its rows going nowhere. Negative: not known, for a program is not run and a host not pinged to see
+ * what that costs. */
+double manager_predict(struct manager *m, const struct sensor_config *c);
+/* The next runs of that sensor ("exec/root-disk") are measured, each. */
+void manager_measure(struct manager *m, const char *sensor, unsigned runs);
+
 /* Everything is sent anew at the next sample: the gateway is a new one. */
 void manager_renew(struct manager *m);
 void manager_stats(const struct manager *m, struct manager_stats *out);

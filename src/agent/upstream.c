@@ -1,43 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "agent/upstream.h"
+#include "agent/upstream_internal.h"
 
 #include "base/clock.h"
 #include "base/mem.h"
 #include "event/block.h"
-#include "event/samples.h"
+#include "net/join.h"
 
 #include <errno.h>
+#include <netinet/in.h>
 #include <sys/random.h>
 
 #define COUNTS_EVERY_NS (10 * NS_PER_S)
-
-struct upstream {
-    struct uplink *link;
-    const char *host; /* borrowed */
-    bool spools_samples;
-    void (*on_state)(void *arg, bool is_up, const char *address);
-    void *arg;
-
-    /* Events: */
-    struct frame_origin origin;
-    uint64_t seq; /* the last one given */
-    struct block_writer *block;
-    struct strbuf bytes;
-    uint64_t too_large;
-
-    /* Samples: */
-    struct frame_origin samples_origin;
-    struct samples_writer *samples;
-    uint32_t connection; /* counts connections: streams are announced anew on each */
-    bool is_down;        /* no connection */
-    bool has_begun;      /* SAMPLES_ORIGIN was sent on this one */
-    struct strbuf packet, schema, stream;
-    struct uplink_counts counts;
-    uint64_t counts_told; /* what COUNTS last said was taken */
-    int64_t counts_at_ns;
-};
-
-static const struct batch_clock local_clock = {.bound_ns = CLOCK_BOUND_UNKNOWN};
 
 static void make_origin(struct frame_origin *o)
 {
@@ -49,49 +22,118 @@ static void make_origin(struct frame_origin *o)
     }
 }
 
-/* ---------------------------------------------------------------- the connection's callbacks */
-
-static void drop_rows(struct upstream *u, uint64_t n, enum drop_reason reason)
+struct batch_clock upstream_clock(const struct upstream *u)
 {
-    u->counts.dropped[reason] += n;
+    return u->ops->clock ? u->ops->clock(u->arg) : (struct batch_clock){.bound_ns = CLOCK_BOUND_UNKNOWN};
 }
 
-/* The receiver knows nothing of our streams, or must forget them: SAMPLES_ORIGIN tells it, and everything is
- * announced anew. If even that can't be sent now, the next sample tries again. */
-static void begin_samples(struct upstream *u)
+/* The type is where the head has it. */
+int upstream_send_frame(struct upstream *u)
 {
-    u->connection++;
-    drop_rows(u, samples_writer_rows(u->samples), DROP_UNWRITABLE); /* made for the connection before */
-    samples_writer_reset(u->samples);
-    strbuf_reset(&u->packet);
-    frame_put_samples_origin(&u->packet, &(struct frame_samples_origin){.origin = u->samples_origin});
-    u->has_begun =
-        !strbuf_failed(&u->packet) &&
-        uplink_send(u->link, FRAME_SAMPLES_ORIGIN, slice_from(strbuf_slice(&u->packet), FRAME_HEAD)) == 0;
+    struct slice whole = strbuf_slice(&u->frame);
+    int r = -ENOMEM;
+    if (!strbuf_failed(&u->frame))
+        r = uplink_send(u->link, (uint8_t)whole.p[4], slice_from(whole, FRAME_HEAD));
+    strbuf_reset(&u->frame);
+    return r;
+}
+
+/* ---------------------------------------------------------------- the connection's callbacks */
+
+static bool is_loopback(const struct sockaddr_storage *sa)
+{
+    if (sa->ss_family == AF_INET)
+        return ntohl(((const struct sockaddr_in *)sa)->sin_addr.s_addr) >> 24 == 127;
+    const struct in6_addr *a = &((const struct sockaddr_in6 *)sa)->sin6_addr;
+    return sa->ss_family == AF_INET6 &&
+           (IN6_IS_ADDR_LOOPBACK(a) || (IN6_IS_ADDR_V4MAPPED(a) && a->s6_addr[12] == 127));
+}
+
+/* Who is at the other end, as far as the address tells. */
+static void look_at_peer(struct upstream *u)
+{
+    short unused;
+    socklen_t len = sizeof u->peer;
+    u->peer = (struct sockaddr_storage){0};
+    if (getpeername(uplink_wait_fd(u->link, &unused), (struct sockaddr *)&u->peer, &len) < 0)
+        u->peer.ss_family = AF_UNSPEC; /* just gone; the connection's end is heard of soon */
+    u->is_unix = u->peer.ss_family != AF_INET && u->peer.ss_family != AF_INET6;
+    u->has_tls = slice_starts(slice_str(uplink_address(u->link)), SLICE_LIT("tls://"));
+    u->is_trusted = u->peer.ss_family == AF_UNIX || u->has_tls || is_loopback(&u->peer) || u->takes_insecure_control;
 }
 
 static void on_ready(void *arg, const struct frame_welcome *w)
 {
     struct upstream *u = arg;
-    (void)w; /* its times are for the global clock, which is the gateway's issue */
+    (void)w; /* the lease's exchange of clocks is as good, and is repeated */
     u->is_down = false;
-    begin_samples(u);
-    if (u->on_state)
-        u->on_state(u->arg, true, uplink_address(u->link));
+    u->n_up++;
+    look_at_peer(u);
+    (void)upstream_set_rolling(u, u->is_unix); /* without memory: as it was, which works, too */
+    upstream_certificate_up(u);
+    upstream_lease_up(u);
+    if (u->ops->on_state)
+        u->ops->on_state(u->arg, true, uplink_address(u->link));
 }
 
 static void on_down(void *arg)
 {
     struct upstream *u = arg;
     u->is_down = true;
-    if (u->on_state)
-        u->on_state(u->arg, false, uplink_address(u->link));
+    upstream_lease_down(u);
+    upstream_datagram_down(u);
+    if (u->ops->on_state)
+        u->ops->on_state(u->arg, false, uplink_address(u->link));
+}
+
+/* ---------------------------------------------------------------- control */
+
+int upstream_answer(struct upstream *u, const struct frame_answer *a)
+{
+    frame_put_answer(&u->frame, 0, a);
+    return upstream_send_frame(u);
+}
+
+uint32_t upstream_connection(const struct upstream *u)
+{
+    return u->n_up;
+}
+
+static int on_control(struct upstream *u, struct slice payload)
+{
+    struct frame_control c;
+    if (frame_get_control(payload, &c) < 0)
+        return E_PROTO;
+    if (u->is_trusted && u->ops->on_control) {
+        u->ops->on_control(u->arg, &c);
+        return 0;
+    }
+    u->control_refused++;
+    const struct frame_answer no = {.request = c.request,
+                                    .status = CONTROL_NOT_ALLOWED,
+                                    .text = SLICE_LIT("this agent takes no orders from a gateway without TLS; join it, "
+                                                      "or set insecure_control = true")};
+    (void)upstream_answer(u, &no); /* the asker has a time limit of its own */
+    return 0;
 }
 
 static int on_frame(void *arg, const struct frame *f)
 {
-    (void)arg, (void)f; /* control comes with the gateway's side; a frame that is not known yet is no error */
-    return 0;
+    struct upstream *u = arg;
+    switch (f->type) {
+    case FRAME_LEASE:
+        return upstream_lease_frame(u, f->payload);
+    case FRAME_CONTROL:
+        return on_control(u, f->payload);
+    case FRAME_STREAM_OK:
+        return upstream_stream_ok(u, f->payload);
+    case FRAME_SCHEMA_OK:
+        return 0; /* STREAM_OK says it, too */
+    case FRAME_CERTIFIED:
+        return upstream_certified(u, f->payload);
+    default:
+        return f->type < FRAME_OPTIONAL ? E_PROTO : 0;
+    }
 }
 
 static const struct uplink_ops link_ops = {.on_ready = on_ready, .on_down = on_down, .on_frame = on_frame};
@@ -107,16 +149,25 @@ static int open_link(struct upstream *u, const struct upstream_options *o, struc
                                 .flags = o->spool_dir ? UPLINK_SPOOL_FIRST : 0,
                                 .queue_max = o->queue_max,
                                 .ops = &link_ops,
-                                .arg = u};
+                                .arg = u,
+                                .transport = o->secure ? o->secure->transport : NULL,
+                                .transport_ctx = o->identity};
     int r = uplink_open(slice_str(o->gateways), &lo, &u->link, why);
     if (r < 0)
         return r;
     if (!o->spool_dir)
         return 0;
-    r = uplink_spool(u->link, o->spool_dir, o->spool_max, o->on_mark, o->arg);
+    r = uplink_spool(u->link, o->spool_dir, o->spool_max, o->ops->on_mark, o->arg);
     return r < 0 ? diag_set(why, r, 0, "the spool %s: %s", o->spool_dir,
                             r == -EBUSY ? "another agent uses it" : err_text(r))
                  : 0;
+}
+
+static void start_lease(struct upstream *u, const struct upstream_options *o)
+{
+    uint32_t time_ms = o->lease_ms ? o->lease_ms : UPSTREAM_LEASE_MS;
+    u->lease.wanted_ms = o->lease_ms;
+    u->lease.over_ns = o->is_guest ? clock_mono_ns() + time_ms * INT64_C(1000000) : INT64_MAX;
 }
 
 int upstream_create(const struct upstream_options *o, struct upstream **out, struct diag *why)
@@ -124,14 +175,23 @@ int upstream_create(const struct upstream_options *o, struct upstream **out, str
     struct upstream *u = mem_alloc(sizeof *u);
     *u = (struct upstream){.host = o->host,
                            .spools_samples = o->spools_samples,
+                           .keeps_order = o->keeps_order,
+                           .takes_insecure_control = o->takes_insecure_control,
+                           .is_guest = o->is_guest,
+                           .secure = o->secure,
+                           .identity = o->identity,
                            .is_down = true,
-                           .on_state = o->on_state,
+                           .certify_ns = INT64_MAX,
+                           .ops = o->ops,
                            .arg = o->arg};
+    upstream_datagram_init(u);
+    start_lease(u, o);
     make_origin(&u->origin);
     make_origin(&u->samples_origin);
     u->block = block_writer_create();
-    u->samples = samples_writer_create(SAMPLES_ROLL);
-    int r = u->block && u->samples ? open_link(u, o, why) : -ENOMEM;
+    int r = u->block ? upstream_set_rolling(u, true) : -ENOMEM;
+    if (r == 0)
+        r = open_link(u, o, why);
     if (r < 0) {
         upstream_destroy(u);
         return r;
@@ -140,132 +200,34 @@ int upstream_create(const struct upstream_options *o, struct upstream **out, str
     return 0;
 }
 
-static void tell_counts(struct upstream *u, bool is_final)
+static void say_goodbye(struct upstream *u)
 {
-    struct frame_counts c = {.origin = u->samples_origin,
-                             .class = 1,
-                             .is_final = is_final,
-                             .taken = u->counts.given,
-                             .passed = u->counts.passed,
-                             .queued = samples_writer_rows(u->samples)};
-    for (size_t i = 0; i < DROP_REASONS; i++)
-        c.dropped[i] = u->counts.dropped[i];
-    strbuf_reset(&u->packet);
-    frame_put_counts(&u->packet, &c);
-    if (strbuf_failed(&u->packet) ||
-        uplink_send(u->link, FRAME_COUNTS, slice_from(strbuf_slice(&u->packet), FRAME_HEAD)) < 0)
-        return; /* the next one says it: they are cumulative */
-    u->counts_told = c.taken;
+    uint64_t before[DROP_REASONS] = {[DROP_TOO_LARGE] = u->too_large};
+    upstream_flush(u);
+    upstream_tell_samples(u, true);
+    upstream_lease_leave(u);
+    static const struct upstream_ops nobody;
+    u->ops = &nobody; /* the owner's other parts may be gone: what still comes is not for them */
+    uplink_goodbye(u->link, u->seq + u->too_large, before);
+    uplink_close(u->link);
 }
 
 void upstream_destroy(struct upstream *u)
 {
     if (!u)
         return;
-    if (u->link) {
-        uint64_t before[DROP_REASONS] = {[DROP_TOO_LARGE] = u->too_large};
-        upstream_flush(u);
-        tell_counts(u, true);
-        uplink_goodbye(u->link, u->seq + u->too_large, before);
-        uplink_close(u->link);
-    }
+    if (u->link)
+        say_goodbye(u);
+    upstream_datagram_fini(u);
     samples_writer_destroy(u->samples);
     block_writer_destroy(u->block);
+    mem_free(u->wires);
     strbuf_fini(&u->bytes);
+    strbuf_fini(&u->frame);
     strbuf_fini(&u->packet);
     strbuf_fini(&u->schema);
     strbuf_fini(&u->stream);
     mem_free(u);
-}
-
-/* ---------------------------------------------------------------- samples */
-
-/* What is in the writer goes out as one packet. Rows get their numbers when they are handed over: what is
- * dropped here has none, COUNTS tells of it. */
-static void send_packet(struct upstream *u)
-{
-    uint64_t rows = samples_writer_rows(u->samples);
-    if (rows == 0)
-        return;
-    strbuf_reset(&u->packet);
-    uint64_t first = u->counts.passed + 1;
-    int r = samples_writer_finish(u->samples, first, &local_clock, &u->packet);
-    if (r == 0)
-        r = uplink_send(u->link, FRAME_SAMPLES, strbuf_slice(&u->packet));
-    if (r == 0) {
-        u->counts.passed += rows;
-        return;
-    }
-    /* The receiver's baselines are those of before the packet, ours are not. */
-    drop_rows(u, rows, r == -ENOMEM ? DROP_MEMORY : DROP_UNWRITABLE);
-    samples_writer_reset(u->samples); /* forgets them, if it was finish that failed */
-    begin_samples(u);
-}
-
-static int announce(struct upstream *u, struct stream *s, const struct value *values)
-{
-    strbuf_reset(&u->schema);
-    strbuf_reset(&u->stream);
-    int r = samples_writer_announce(u->samples, s->schema, SLICE_LIT("gridline-agent"), values, &u->schema,
-                                    &u->stream, &s->wire);
-    if (r < 0)
-        return r;
-    if (u->schema.n)
-        r = uplink_send(u->link, FRAME_SCHEMA, strbuf_slice(&u->schema));
-    if (r == 0)
-        r = uplink_send(u->link, FRAME_STREAM, strbuf_slice(&u->stream));
-    if (r == 0)
-        s->wire_connection = u->connection;
-    else
-        begin_samples(u); /* the receiver has not heard what the writer takes for known */
-    return r;
-}
-
-static int add_sample(struct upstream *u, struct stream *s, int64_t time_ns, const struct value *values)
-{
-    int r = 0;
-    if (!u->has_begun)
-        begin_samples(u);
-    if (!u->has_begun)
-        return -EAGAIN;
-    /* The rows before it go first: if the announcement can't be sent, everything begins anew. */
-    if (s->wire_connection != u->connection) {
-        send_packet(u);
-        r = u->has_begun ? announce(u, s, values) : -EAGAIN;
-    }
-    if (r < 0)
-        return r;
-    r = samples_writer_add(u->samples, s->wire, time_ns, values);
-    if (r == E_LIMIT && samples_writer_rows(u->samples)) {
-        send_packet(u);
-        r = s->wire_connection == u->connection ? samples_writer_add(u->samples, s->wire, time_ns, values)
-                                                : -EAGAIN;
-    }
-    return r;
-}
-
-void upstream_sample(struct upstream *u, struct stream *s, int64_t time_ns, const struct value *values)
-{
-    const struct event e = {.time_ns = time_ns,
-                            .host = slice_str(u->host),
-                            .prog = SLICE_LIT("gridline-agent"),
-                            .schema = s->schema,
-                            .values = values,
-                            .level = LEVEL_INFO};
-    if (u->is_down && u->spools_samples) {
-        upstream_event(u, &e);
-        return;
-    }
-    u->counts.given++;
-    if (u->is_down) {
-        drop_rows(u, 1, DROP_UNWRITABLE);
-        return;
-    }
-    int r = add_sample(u, s, time_ns, values);
-    if (r == E_LIMIT)
-        drop_rows(u, 1, DROP_TOO_LARGE);
-    else if (r < 0)
-        drop_rows(u, 1, r == -ENOMEM ? DROP_MEMORY : DROP_UNWRITABLE);
 }
 
 /* ---------------------------------------------------------------- events */
@@ -273,7 +235,7 @@ void upstream_sample(struct upstream *u, struct stream *s, int64_t time_ns, cons
 static void finish_block(struct upstream *u, struct slice mark_name, struct slice position)
 {
     uint32_t n = (uint32_t)block_writer_count(u->block);
-    struct batch_origin o = {.epoch = u->origin.epoch, .first_seq = u->seq - n + 1, .clock = local_clock};
+    struct batch_origin o = {.epoch = u->origin.epoch, .first_seq = u->seq - n + 1, .clock = upstream_clock(u)};
     memcpy(o.producer, u->origin.producer, sizeof o.producer);
     strbuf_reset(&u->bytes);
     if (n && block_writer_finish(u->block, &o, &u->bytes) < 0)
@@ -304,19 +266,37 @@ void upstream_mark(struct upstream *u, const char *sensor, struct slice position
 
 void upstream_flush(struct upstream *u)
 {
-    send_packet(u);
+    upstream_send_packet(u);
     if (block_writer_count(u->block))
         finish_block(u, (struct slice){"", 0}, (struct slice){"", 0});
     (void)uplink_commit(u->link); /* what the disk does not take waits in memory or is counted there */
 }
 
+/* ---------------------------------------------------------------- moving along */
+
+static int sooner_ms(int ms, int64_t until_ns, int64_t now_ns)
+{
+    if (until_ns == INT64_MAX)
+        return ms;
+    int64_t left = until_ns > now_ns ? (until_ns - now_ns + 999999) / 1000000 : 0;
+    return ms >= 0 && ms < left ? ms : left > INT32_MAX ? INT32_MAX : (int)left;
+}
+
 int upstream_pump(struct upstream *u, int64_t now_ns)
 {
-    if (!u->is_down && u->counts.given != u->counts_told && now_ns - u->counts_at_ns >= COUNTS_EVERY_NS) {
-        u->counts_at_ns = now_ns;
-        tell_counts(u, false);
+    u->now_ns = now_ns;
+    if (!u->is_down && now_ns - u->counts_at_ns >= COUNTS_EVERY_NS)
+        upstream_tell_samples(u, false);
+    upstream_lease_keep(u, now_ns);
+    if (!u->is_down)
+        upstream_certificate_keep(u);
+    int ms = uplink_pump(u->link, now_ns);
+    if (u->lease.must_break) {
+        uplink_break(u->link, now_ns);
+        u->lease.must_break = false;
+        ms = uplink_pump(u->link, now_ns);
     }
-    return uplink_pump(u->link, now_ns);
+    return sooner_ms(ms, upstream_lease_next_ns(u), now_ns);
 }
 
 int upstream_wait_fd(const struct upstream *u, short *events)
@@ -348,5 +328,7 @@ void upstream_counts(const struct upstream *u, struct upstream_counts *out)
     out->events.queued += block_writer_count(u->block);
     out->events.dropped[DROP_TOO_LARGE] += u->too_large;
     out->samples = u->counts;
+    out->datagrams = u->datagrams.total + u->datagrams.sent;
+    out->control_refused = u->control_refused;
     uplink_bytes(u->link, &out->bytes_sent, &out->bytes_received);
 }

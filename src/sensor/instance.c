@@ -26,6 +26,7 @@ struct instance {
     int64_t backoff_ns, retry_at_ns;
     bool is_underway;
     struct instance_stats stats;
+    unsigned measure; /* runs whose CPU time is wanted */
 };
 
 static const char *copy_text(struct arena *arena, const char *text)
@@ -147,6 +148,11 @@ int64_t instance_retry_at(const struct instance *i)
     return i->retry_at_ns;
 }
 
+void instance_measure(struct instance *i, unsigned runs)
+{
+    i->measure = runs;
+}
+
 int instance_wait_fd(struct instance *i)
 {
     return i->state && i->runs->wait_fd ? i->runs->wait_fd(i->state) : -1;
@@ -262,7 +268,8 @@ int instance_sample(struct instance *i, struct sensor_out *out, bool is_due, int
                                 .why = &why,
                                 .time_ns = i->env->utc_ns(),
                                 .is_due = is_due};
-    bool measures_cpu = s->runs % CPU_EVERY == 0;
+    bool measures_cpu = s->runs % CPU_EVERY == 0 || i->measure;
+    i->measure -= i->measure > 0;
     int64_t cpu = measures_cpu ? thread_cpu_ns() : 0;
     int r = i->state ? 0 : open_sensor(i, &why);
     if (r == 0)

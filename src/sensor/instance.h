@@ -50,6 +50,8 @@ void instance_close(struct instance *i);
 /* Runs it now unless it is backing off (-EAGAIN). every_ns is its period, for the back-off. out's row, event
  * and mark are the caller's; the rest is filled in here. */
 int instance_sample(struct instance *i, struct sensor_out *out, bool is_due, int64_t every_ns);
+/* Measures the CPU time of each of the next runs, not only of some. */
+void instance_measure(struct instance *i, unsigned runs);
 int instance_wait_fd(struct instance *i); /* -1 = none */
 /* Did the last sample begin something whose result a later one gives (SENSOR_UNDERWAY)? */
 bool instance_is_underway(const struct instance *i);

@@ -20,8 +20,10 @@ struct self_cost {
     const char *sensor; /* name, or type/name */
     const char *state;  /* "running", "idle", "failed" */
     const char *why;    /* of a failure; "" */
+    const char *mode;   /* as configured: "always", "on-request", "port", "off" */
     uint64_t runs, failures, no_data, rows;
     uint64_t wall_ns;
+    uint64_t cpu_ns, cpu_runs; /* of those runs that were measured */
     double every_s;
     double predicted; /* microseconds of CPU a second at this period, from what a run cost when it was tried
                          first */

@@ -48,12 +48,13 @@ def stop(p, sig=signal.SIGTERM):
 class Gateway:
     def __init__(self, work, port):
         self.work, self.port, self.address = work, port, f"tcp://127.0.0.1:{port}"
+        self.extra = None  # flags in place of --listen
 
     def start(self):
         ready = self.work + "/gateway.ready"
         if os.path.exists(ready):
             os.unlink(ready)
-        self.process = start([GATEWAY, "--listen", self.address, "--journal", self.work + "/journal", "--ready-file", ready,
+        self.process = start([GATEWAY, *(self.extra or ["--listen", self.address]), "--journal", self.work + "/journal", "--ready-file", ready,
                               "--ledger", self.work + "/ledger.json", "--quiet"])
         wait_for(lambda: os.path.exists(ready) and os.path.getsize(ready), "the gateway's start")
         return self
@@ -436,6 +437,116 @@ def case_hostile_consumer(work):
     assert bad.returncode == 1 and "refused" in bad.stderr, bad
     assert names(agent.tail("-n", "8")) <= {"cpu", "cpu.system"}
     assert agent.stop() == 0
+
+
+def marked(mark):
+    """Processes that were started with this in their environment."""
+    found = []
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open(f"/proc/{pid}/environ", "rb") as f:
+                if mark.encode() in f.read():
+                    found.append(int(pid))
+        except OSError:
+            pass
+    return found
+
+
+def held_files(pid):
+    """Paths of what a process has open or mapped, where it could have made them itself."""
+    paths = set()
+    for fd in os.listdir(f"/proc/{pid}/fd"):
+        try:
+            paths.add(os.readlink(f"/proc/{pid}/fd/{fd}"))
+        except OSError:
+            pass
+    with open(f"/proc/{pid}/maps") as f:
+        paths |= {line.split(maxsplit=5)[5].strip() for line in f if len(line.split(maxsplit=5)) > 5}
+    own = ("/tmp/", "/var/", "/run/", "/dev/shm/", "/home/", "/root/")
+    return {p for p in paths if p.startswith(own)}
+
+
+def case_guest(work):
+    """A guest whose gateway hangs, dies, or is not there ends itself, and nothing of it is left."""
+    with open(work + "/hangs", "w") as f:
+        f.write("#!/bin/sh\ntrap '' TERM\nsleep 1000\n")
+    os.chmod(work + "/hangs", 0o755)
+    port = free_port()
+    mark = f"GRIDLINE_GUEST_TEST={os.getpid()}"
+    for end in (signal.SIGSTOP, signal.SIGKILL, None):
+        folder = work + f"/{end}"
+        os.mkdir(folder)
+        gateway = Gateway(folder, port)
+        if end:
+            gateway.start()
+        before, held = set(os.listdir(folder)), set()
+        log = open(work + f"/guest-{end}.log", "w")
+        guest = start([AGENT, "--guest", "-g", gateway.address, "-s", "lease=2s", "-s", f"run_dir={folder}/run",
+                       "-s", f"exec.stuck.command={work}/hangs", "-s", "exec.stuck.every=100ms"],
+                      stderr=log, env={**os.environ, "GRIDLINE_GUEST_TEST": str(os.getpid()), "HOME": folder, "TMPDIR": folder})
+        said = lambda: open(log.name).read()
+        if end:
+            wait_for(lambda: "worker 1" in said(), "registration")
+            assert len(wait_for(lambda: len(marked(mark)) > 1 and marked(mark), "the sensor's program")) > 1
+            held = held_files(guest.pid)
+            gateway.process.send_signal(end)
+        began = time.monotonic()
+        assert guest.wait(60) == 0, said()
+        running.remove(guest)
+        print(f"{end}: ended after {time.monotonic() - began:.2f} s; lease 2 s")
+        assert "this guest ends" in said(), said()
+        wait_for(lambda: not marked(mark), "the end of its processes", 10)
+        assert set(os.listdir(folder)) - before <= {"ledger.json"}, os.listdir(folder)
+        left = {p for p in held if os.path.exists(p)} - {os.path.realpath(AGENT), log.name}
+        assert not left, left
+        if end:
+            gateway.process.send_signal(signal.SIGCONT)
+            gateway.stop(signal.SIGKILL)
+        log.close()
+
+
+def case_control(work):
+    """What a gateway asks of its worker is done, answered, and costs what was said."""
+    gateway = Gateway(work, free_port())
+    gateway.extra = ["--listen", f"{gateway.address},unix:{work}/gateway.sock"]
+    gateway.start()
+    agent = Agent(work, f'gateway = {{"{gateway.address}"}}\ndefaults = false\nheartbeat {{ every = 50ms }}\nload {{ every = 100ms }}\n').start()
+    agent.says("worker 1")
+
+    def gridline(*arguments, code=0):
+        out = subprocess.run([GRIDLINE, *arguments, "-g", f"unix:{work}/gateway.sock"], stdout=subprocess.PIPE,
+                             stderr=subprocess.PIPE, text=True)
+        assert out.returncode == code, (arguments, out)
+        return out.stdout + out.stderr
+
+    host = os.uname().nodename
+    gridline("worker", "suspend", host)
+    agent.says("suspended by the gateway")
+    before = len(rows_of(gateway, "heartbeat"))
+    gridline("worker", "resume", host)
+    wait_for(lambda: len(rows_of(gateway, "heartbeat")) > before, "samples after resuming")
+    assert "load" in gridline("sensor", "list", "*", host)
+    out = gridline("sensor", "start", "disk", host, "every=100ms")
+    assert "predicted" in out and "observed" in out, out
+    wait_for(lambda: any(e["name"] == "disk" for e in gateway.events()), "samples of disk")
+    out = gridline("sensor", "start", "memory", host, "--ceiling", "0.001", code=1)
+    assert "above the ceiling" in out, out
+    gridline("sensor", "stop", "disk", host)
+    gridline("worker", "set", host, "load.every=1s")
+    gridline("activate", "job.*", "debug", host)
+    with open(work + "/agent/activate") as f:
+        assert "job.* debug" in f.read()
+    gridline("worker", "kill", host, "--yes")
+    assert agent.process.wait(60) == 0, agent.log()
+    running.remove(agent.process)
+    assert not os.path.exists(work + "/agent/activate")
+    assert gateway.stop() == 0
+    states = [e for e in gateway.events() if e["name"] == "agent.state"]
+    assert {"suspended", "resumed", "killed"} <= {e["state"] for e in states}, states
+
+
+def rows_of(gateway, name):
+    return [e for e in gateway.events() if e["name"] == name]
 
 
 def main():

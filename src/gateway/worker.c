@@ -299,11 +299,11 @@ static void set_lease(struct workers *ws, struct worker *w, uint32_t lease_ms)
     w->renew_ms = renew_of(ws, w->lease_ms);
 }
 
-static void new_key(struct worker *w)
+/* false: there is no key, so no datagram may be taken. Can't happen once the kernel's pool is ready. */
+static bool new_key(struct worker *w)
 {
     w->key_id++;
-    if (w->level != SEAL_NONE && getrandom(w->key, sizeof w->key, 0) != sizeof w->key)
-        w->level = SEAL_NONE; /* can't happen once the pool is ready; without a key nothing is taken for sealed */
+    return w->level == SEAL_NONE || getrandom(w->key, sizeof w->key, 0) == sizeof w->key;
 }
 
 int workers_register(struct workers *ws, const struct frame_register *r, void *link, uint8_t level, int64_t boot_ns,
@@ -369,8 +369,7 @@ void worker_set_samples(struct workers *ws, struct worker *w, const struct frame
         w->datagrams_sent = w->datagrams_before = 0;
         w->window = (struct datagram_window){0};
     }
-    w->sampler = s;
-    new_key(w);
+    w->sampler = new_key(w) ? s : NULL;
 }
 
 uint64_t worker_datagrams_lost(const struct worker *w)

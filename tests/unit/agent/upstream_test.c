@@ -32,6 +32,7 @@ struct world {
 
     struct registry *registry;
     struct samples_reader *reader;
+    struct samples_scratch *scratch;
     struct batch_builder *builder;
     size_t fed;        /* frames of g[0] that the reader has seen */
     uint64_t rows;     /* that it gave */
@@ -143,7 +144,8 @@ static void world_open(struct world *w)
                                        .refresh_ns = NS_PER_S};
     w->streams = streams_create(&w->config);
     w->registry = registry_create();
-    w->reader = samples_reader_create(w->registry);
+    w->scratch = samples_scratch_create();
+    w->reader = samples_reader_create(w->registry, w->scratch);
     w->builder = batch_builder_create(w->registry, 0);
 }
 
@@ -161,6 +163,7 @@ static void world_close(struct world *w)
     fake_close(&w->g[0]);
     fake_close(&w->g[1]);
     samples_reader_destroy(w->reader);
+    samples_scratch_destroy(w->scratch);
     batch_builder_destroy(w->builder);
     registry_destroy(w->registry);
 }
@@ -287,7 +290,7 @@ static void take_packet(struct world *w, struct slice packet)
 static void forget_announcements(struct world *w)
 {
     samples_reader_destroy(w->reader);
-    w->reader = samples_reader_create(w->registry);
+    w->reader = samples_reader_create(w->registry, w->scratch);
 }
 
 static void take_frames(struct world *w)

@@ -31,6 +31,7 @@ struct world {
     struct value row[32];
 
     struct registry *registry;
+    struct samples_scratch *scratch;
     struct samples_reader *reader;
     struct samples_scratch *scratch;
     struct batch_builder *builder;

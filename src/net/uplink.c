@@ -552,6 +552,10 @@ void uplink_break(struct uplink *u, int64_t now_ns)
         return;
     u->has_progress = false; /* nor did it last: it was of no use */
     u->up_at_ns = now_ns;
+    /* What the kernel could not send yet must not arrive later, behind what the next connection says. */
+    const struct linger abort = {.l_onoff = 1, .l_linger = 0};
+    if (u->fd >= 0)
+        (void)setsockopt(u->fd, SOL_SOCKET, SO_LINGER, &abort, sizeof abort); /* else as after any break */
     uplink_link_break(u, now_ns, 0);
 }
 

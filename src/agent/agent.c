@@ -15,6 +15,7 @@
 #include "agent/trim.h"
 #include "base/clock.h"
 #include "base/directory.h"
+#include "base/hash.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "sensor/child.h"
@@ -26,7 +27,7 @@
 #include <signal.h>
 #include <unistd.h>
 
-enum { DRAIN_MS = 2000, SIGNALS = 3 };
+enum { DRAIN_MS = 2000, SIGNALS = 3, WHYS = 16 };
 
 struct agent {
     const struct agent_options *options; /* borrowed */
@@ -38,6 +39,8 @@ struct agent {
     int link_fd;
     short link_events;
     uint32_t link_dials; /* another socket may have the same number */
+    uint64_t told[WHYS]; /* hashes of why there was no connection, since there was one */
+    size_t n_told;
     int64_t pump_at_ns; /* when the connection wants to be moved along */
 
     struct sensor_env env;
@@ -142,11 +145,28 @@ static void watch_link(struct agent *a)
     a->link_events = events;
 }
 
+/* Why there is no connection, each reason once until there is one: addresses take turns. */
+static void tell_why(struct agent *a)
+{
+    const char *why = upstream_why(a->sinks.upstream);
+    uint64_t hash = hash_bytes(slice_str(why));
+    if (upstream_is_up(a->sinks.upstream))
+        a->n_told = 0;
+    if (upstream_is_up(a->sinks.upstream) || !why[0] || a->n_told == WHYS)
+        return;
+    for (size_t i = 0; i < a->n_told; i++)
+        if (a->told[i] == hash)
+            return;
+    a->told[a->n_told++] = hash;
+    log_info("no gateway yet: %s", why);
+}
+
 static void pump(struct agent *a, int64_t now_ns)
 {
     if (!a->sinks.upstream)
         return;
     int ms = upstream_pump(a->sinks.upstream, now_ns);
+    tell_why(a);
     a->pump_at_ns = ms < 0 ? INT64_MAX : now_ns + (int64_t)ms * 1000000;
     watch_link(a);
 }

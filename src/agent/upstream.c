@@ -314,6 +314,11 @@ bool upstream_is_up(const struct upstream *u)
     return uplink_is_ready(u->link);
 }
 
+const char *upstream_why(const struct upstream *u)
+{
+    return uplink_why(u->link);
+}
+
 bool upstream_is_idle(const struct upstream *u)
 {
     struct uplink_counts c;

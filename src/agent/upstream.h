@@ -107,6 +107,7 @@ int upstream_pump(struct upstream *u, int64_t now_ns);
 int upstream_wait_fd(const struct upstream *u, short *events);
 uint32_t upstream_dials(const struct upstream *u);
 bool upstream_is_up(const struct upstream *u);
+const char *upstream_why(const struct upstream *u);
 void upstream_counts(const struct upstream *u, struct upstream_counts *out);
 /* Nothing waits to be acknowledged. */
 bool upstream_is_idle(const struct upstream *u);

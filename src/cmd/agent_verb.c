@@ -9,7 +9,7 @@ static const struct option_spec table[] = {
     {'c', "config", OPTION_FILE, "FILE", AT(config),
      "read FILE (default /etc/gridline/agent.conf, if it is there)"},
     {'g', "gateway", OPTION_TEXT, "ADDRESS[,ADDRESS...]", AT(gateway),
-     "send to the first of these that is there: `tcp://HOST:PORT` or `unix:PATH`"},
+     "send to the first of these that is there: `tls://HOST:PORT`, `tcp://HOST:PORT` or `unix:PATH`"},
     {'o', "output", OPTION_FILE, "FILE", AT(output),
      "write events to FILE, too; `-` is standard output, as ULM"},
     {'s', "set", OPTION_TEXTS, "KEY=VALUE", AT(settings), "change a configuration key, e.g. `disk.every=5s`"},

@@ -33,7 +33,6 @@ struct world {
     struct registry *registry;
     struct samples_scratch *scratch;
     struct samples_reader *reader;
-    struct samples_scratch *scratch;
     struct batch_builder *builder;
     size_t fed;        /* frames of g[0] that the reader has seen */
     uint64_t rows;     /* that it gave */

@@ -46,7 +46,8 @@ def case_dial_out(work):
             iif lo accept
             ct state established,related accept
             counter name knocked
-        } }""")
+        }
+    }""")
     agent = agent_in(net, work, "w1", [listen(net, "w1")], f'state_dir = "{work}/w1/state"')
     wait_for(lambda: gateway.state("w1") == "live", "registration")
     row = gateway.hosts()["w1"]
@@ -55,8 +56,8 @@ def case_dial_out(work):
     assert "1 of 1" in out.stdout + out.stderr, (out.stdout, out.stderr)
     gateway.gridline("worker", "resume", "w1")
     assert gateway.gridline("worker", "suspend", "nobody", check=False).returncode == 3
-    gateway.gridline("worker", "suspend", "--all", "--yes", "--where", "cpus >= 1")
-    assert gateway.gridline("worker", "suspend", "--all", "--yes", "--where", "cpus > 100000", check=False).returncode == 3
+    gateway.gridline("worker", "suspend", "--yes", "--where", "cpus >= 1")
+    assert gateway.gridline("worker", "suspend", "--yes", "--where", "cpus > 100000", check=False).returncode == 3
     gateway.gridline("worker", "kill", "w1", "--yes")
     assert agent.process.wait(grid.PATIENCE) == 0, agent.log()
     wait_for(lambda: gateway.state("w1") == "deregistered", "deregistration")
@@ -76,7 +77,8 @@ def lossy(work, permille, n):
         chain in {{ type filter hook input priority 0;
             udp dport 14830 numgen random mod 1000 < {permille} counter name lost drop
             udp dport 14830 counter name came
-        }} }}""")
+        }}
+    }}""")
     emulator = grid.start([*net.inside("w1"), WORKERS, "--gateway", listen(net, "w1"), "--workers", "10", "--datagrams", "4000",
                            "--count", str(n), "--settle", "3s"], stdout=open(work + "/emulator.json", "w"))
     emulator.wait(grid.PATIENCE)
@@ -152,7 +154,9 @@ def case_resident(work):
     assert gateway.stop() == 0
     assert seen() == list(range(1, lines + 1)), seen()
     states = [e["state"] for e in gateway.events("worker.state")]
-    assert states == ["live", "late", "expired", "live", "deregistered"], states
+    # When the link is back, what the old connection had on the way may come before the new one registers.
+    assert states[:4] == ["live", "late", "expired", "live"] and states[-1] == "deregistered", states
+    assert set(states[4:-1]) <= {"late", "live"}, states
     for a in gateway.accounts():
         assert a["state"] == "closed", a
         assert a["class"] == "samples" or a["counts"]["passed"] == a["passed"], a
@@ -228,9 +232,11 @@ def case_failover(work):
                 continue
             for seq in range(b["first_seq"], b["first_seq"] + b["count"]):
                 triples.setdefault((b["producer"], b["epoch"]), []).append(seq)
+    events = {(a["producer"], a["epoch"]) for g in (first, second) for a in g.accounts() if a["class"] == "events"}
     for origin, numbers in triples.items():
-        assert sorted(numbers) == sorted(set(numbers)), f"{origin}: twice"
-        assert set(numbers) == set(range(1, max(numbers) + 1)), f"{origin}: a hole"
+        assert len(numbers) == len(set(numbers)), f"{origin}: twice"
+        if origin in events:  # samples that were on their way to the one that died are lost, and counted
+            assert set(numbers) == set(range(1, max(numbers) + 1)), f"{origin}: a hole"
 
 
 grid.main(globals(), sys.argv)

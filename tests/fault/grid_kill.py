@@ -80,7 +80,8 @@ def case_kill(work):
     for i in range(AGENTS):
         host = f"agent{i}"
         logs[host] = Log(f"{work}/{host}.log")
-        agents.append(Agent(AGENT, work, host, [gateway.address], agent_config(work, host, logs[host].path)).start())
+        address = gateway.address.removeprefix("tcp://" if i else "")  # one agent a host and address: another spelling
+        agents.append(Agent(AGENT, work, host, [address], agent_config(work, host, logs[host].path)).start())
     out = open(work + "/emulator.json", "w")
     emulator = grid.start([WORKERS, "--gateway", gateway.address, "--workers", "20", "--events", "2000", "--settle", "60s"],
                           stdout=out)

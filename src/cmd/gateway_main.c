@@ -107,6 +107,7 @@ static int serve(const struct gateway_config *c)
                                             .is_insecure = c->is_insecure,
                                             .level = c->level,
                                             .connections_max = c->connections_max,
+                                            .assign = c->assign,
                                             .udp = c->udp,
                                             .journal = c->journal,
                                             .journal_max = c->journal_max,

@@ -27,11 +27,27 @@ static void offer_datagrams(struct channel *c, struct frame_lease *l)
     c->key_told = w->key_id;
 }
 
-static void offer_settings(struct worker *w, struct frame_lease *l)
+static void add_settings(struct args_writer *to, struct args list)
+{
+    struct arg a;
+    while (args_next(&list, &a) && to->n < ARGS_MAX)
+        args_add(to, a.name, a.value);
+}
+
+/* What is assigned to all, then what is the worker's own. */
+static void offer_settings(struct sessions *all, struct worker *w, struct frame_lease *l)
 {
     struct cursor list = cursor_of(slice_of(w->settings ? w->settings : "", w->settings_n));
-    l->has_settings = w->has_unsent_settings && args_get(&list, &l->settings);
+    struct args own;
+    if (!w->has_unsent_settings)
+        return;
     w->has_unsent_settings = false;
+    args_writer_reset(&all->settings);
+    add_settings(&all->settings, all->assigned);
+    if (w->settings_n && args_get(&list, &own))
+        add_settings(&all->settings, own);
+    l->has_settings = true;
+    l->settings = args_of(&all->settings);
 }
 
 /* t0 0: nobody asked, so it is no exchange of clocks. */
@@ -47,7 +63,7 @@ static void send_lease(struct channel *c, uint16_t status, uint32_t number, int6
         l.lease_ms = w->lease_ms;
         l.renew_ms = w->renew_ms;
         offer_datagrams(c, &l);
-        offer_settings(w, &l);
+        offer_settings(session_all(c->session), w, &l);
     }
     l.t2_ns = clock_utc_ns();
     frame_put_lease(out_of(c), c->number, &l);

@@ -31,6 +31,7 @@ struct gateway {
     struct udp *udp; /* NULL = no datagrams */
     struct stream_loop *streams;
     struct sessions sessions;
+    struct args_writer assigned;
     int64_t ledger_at_ns; /* when the next `ledger` events are due, monotonic */
     struct door *door;
     struct observers *observers;
@@ -424,6 +425,23 @@ static int open_udp(struct gateway *g, struct diag *why)
     return 0;
 }
 
+/* "vector.every=2s" lines as named values. Configuration has checked them. */
+static void read_assigned(struct gateway *g)
+{
+    struct slice rest = slice_str(g->options.assign ? g->options.assign : "");
+    while (rest.n) {
+        const char *end = memchr(rest.p, '\n', rest.n);
+        struct slice line = slice_of(rest.p, end ? (size_t)(end - rest.p) : rest.n);
+        const char *equals = line.n ? memchr(line.p, '=', line.n) : NULL;
+        if (equals) {
+            struct slice key = slice_of(line.p, (size_t)(equals - line.p));
+            args_add(&g->assigned, key, value_text(slice_from(line, key.n + 1)));
+        }
+        rest = slice_from(rest, end ? line.n + 1 : line.n);
+    }
+    g->sessions.assigned = args_of(&g->assigned);
+}
+
 static int open_door(struct gateway *g, struct diag *why)
 {
     const struct door_options options = {.listen = g->options.listen,
@@ -468,8 +486,10 @@ int gateway_create(const struct gateway_options *options, struct gateway **out, 
         r = open_store(g, why);
     if (r == 0)
         r = open_loop(g, why);
-    if (r == 0)
+    if (r == 0) {
+        read_assigned(g);
         r = open_door(g, why);
+    }
     if (r == 0)
         r = open_udp(g, why);
     if (r == 0)
@@ -510,6 +530,7 @@ void gateway_destroy(struct gateway *g)
         event_free(g->tick);
     if (g->observe)
         event_free(g->observe);
+    args_writer_fini(&g->assigned);
     stream_loop_destroy(g->streams);
     if (g->base)
         event_base_free(g->base);

@@ -114,9 +114,10 @@ struct arrival {
 /* Counts events that were not taken, and says so. -ESTALE: they may have been stored and forgotten. */
 static void refuse_arrival(struct ingest *in, const struct arrival *a, uint32_t count, int r)
 {
-    bool is_never = r == E_LIMIT || r == E_PROTO || r == E_VERSION || r == -ESTALE;
+    bool is_never = r == E_LIMIT || r == E_PROTO || r == E_VERSION || r == -ESTALE || r == -EPERM;
     enum frame_refusal reason = r == E_LIMIT   ? REFUSE_LIMIT
                                 : r == -ESTALE ? REFUSE_TOO_OLD
+                                : r == -EPERM  ? REFUSE_NOT_ALLOWED
                                 : is_never     ? REFUSE_MALFORMED
                                                : REFUSE_STORAGE;
     a->account->taken += count;
@@ -331,6 +332,17 @@ static bool has_good_numbers(const struct arrival *a)
     return a->origin.epoch && a->first && a->count && a->first <= UINT64_MAX - (a->count - 1);
 }
 
+/* Does every event name the one host that the source may speak for? */
+static bool is_of_its_host(const struct arrival *a)
+{
+    if (a->source->host.n == 0)
+        return true;
+    for (uint32_t i = 0; i < a->count; i++)
+        if (!slice_eq_nocase(a->events[i].host, a->source->host))
+            return false;
+    return true;
+}
+
 int ingest_block(struct ingest *in, struct ingest_source *source, struct slice payload)
 {
     int64_t n = block_check(payload);
@@ -357,6 +369,8 @@ int ingest_block(struct ingest *in, struct ingest_source *source, struct slice p
     if (r == 0 && !a.batch)
         r = -ENOMEM;
     a.events = a.batch ? a.batch->events : NULL;
+    if (r == 0 && !is_of_its_host(&a))
+        r = -EPERM;
     if (r == 0 && !account_set_class(a.account, CLASS_EVENTS))
         r = E_PROTO; /* samples have that origin */
     if (r == 0 && !ingest_is_none(&a.origin) && may_be_forgotten(in, &a))

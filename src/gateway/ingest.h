@@ -45,7 +45,8 @@ enum {
 struct ingest_source {
     void (*ack)(struct ingest_source *s, const struct frame_ack *ack);
     void (*refuse)(struct ingest_source *s, const struct frame_refuse *refuse);
-    bool is_behind; /* waits for that block: */
+    struct slice host; /* the one it may speak for; empty = any */
+    bool is_behind;    /* waits for that block: */
     struct frame_origin behind;
     uint64_t behind_seq;
 };

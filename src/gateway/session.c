@@ -286,6 +286,8 @@ static void on_hello(struct session *s, struct slice payload)
     }
     s->own.origin = h.origin;
     s->role = h.role;
+    if (s->who.kind == ACCESS_AGENT)
+        s->source.host = slice_str(s->host);
     set_name(s, NULL, &h);
     s->state = SESSION_READY;
     unlimit(s);
@@ -723,6 +725,7 @@ void sessions_destroy_all(struct sessions *all)
         event_free(all->sweep);
     all->sweep = NULL;
     strbuf_fini(&all->out);
+    args_writer_fini(&all->settings);
 }
 
 /* ---------------------------------------------------------------- to workers and programs */

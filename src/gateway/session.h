@@ -44,7 +44,8 @@ struct sessions {
     struct enrol *enrol;
     /* Who a transport's handshake found; NULL when there are no transports. */
     int (*identify)(struct transport *t, struct access_identity *out);
-    uint16_t udp_port; /* offered to workers; 0 = none */
+    struct args assigned; /* settings for every worker; its own come behind and win */
+    uint16_t udp_port;    /* offered to workers; 0 = none */
     size_t max;        /* connections; 0 = SESSIONS_MAX */
     int hello_ms;      /* 0 = SESSION_HELLO_MS */
 
@@ -56,6 +57,7 @@ struct sessions {
     size_t n, n_waiting;
     uint64_t next_id;
     struct strbuf out; /* a frame being written */
+    struct args_writer settings; /* for LEASE */
     struct log_limit limit;
     /* Since start: */
     uint64_t accepted, turned_away, silent, not_allowed, bad_frames, bad_lines, failed_handshakes, joined, join_refused;

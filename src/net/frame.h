@@ -59,7 +59,8 @@ enum frame_refusal {
     REFUSE_MALFORMED = 1, /* the block can't be read */
     REFUSE_STORAGE = 2,   /* can't be stored now */
     REFUSE_LIMIT = 3,     /* over a limit of the receiver */
-    REFUSE_TOO_OLD = 4    /* outside the deduplication window */
+    REFUSE_TOO_OLD = 4,   /* outside the deduplication window */
+    REFUSE_NOT_ALLOWED = 5 /* of a host that the sender may not speak for */
 };
 
 enum frame_bye { BYE_DONE = 0, BYE_SHUTDOWN = 1, BYE_PROTOCOL = 2, BYE_NOT_ALLOWED = 3, BYE_TOO_MANY = 4 };

@@ -93,6 +93,8 @@ void upstream_send_packet(struct upstream *u)
     if (rows == 0)
         return;
     strbuf_reset(&u->packet);
+    if (upstream_clock(u).bound_ns == CLOCK_BOUND_UNKNOWN)
+        u->packet_clock.bound_ns = CLOCK_BOUND_UNKNOWN; /* local UTC was set since the first row (flow.h); takes no more room */
     int r = samples_writer_finish(u->samples, u->counts.passed + 1, &u->packet_clock, &u->packet);
     bool is_made = r == 0;
     if (is_made)

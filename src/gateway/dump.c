@@ -14,14 +14,25 @@ struct dump {
     bool is_damaged;
 };
 
+static void print_clock(const struct batch_clock *c, struct strbuf *out)
+{
+    strbuf_printf(out, ",\"offset\":%" PRId64 ",\"bound\":", c->offset_ns);
+    if (c->bound_ns == CLOCK_BOUND_UNKNOWN)
+        strbuf_add_str(out, "null");
+    else
+        strbuf_printf(out, "%" PRIu64, c->bound_ns);
+    strbuf_printf(out, ",\"generation\":%" PRIu32 "}\n", c->generation);
+}
+
 static void print_head(const struct batch *b, struct strbuf *out)
 {
     const struct batch_origin *o = &b->origin;
     strbuf_add_str(out, "{\"producer\":\"");
     for (size_t i = 0; i < sizeof o->producer; i++)
         strbuf_printf(out, "%02x", o->producer[i]);
-    strbuf_printf(out, "\",\"epoch\":%" PRIu64 ",\"first_seq\":%" PRIu64 ",\"count\":%zu}\n", o->epoch,
+    strbuf_printf(out, "\",\"epoch\":%" PRIu64 ",\"first_seq\":%" PRIu64 ",\"count\":%zu", o->epoch,
                   o->first_seq, b->n);
+    print_clock(&o->clock, out);
 }
 
 static int flush_out(struct dump *d)

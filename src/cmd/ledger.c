@@ -129,7 +129,7 @@ const struct verb verb_ledger = {
                    "samples. With PATTERN only those "
                    "of workers whose host name matches.\n"
                    "`taken` is what came, counted each time; it is passed (in the journal), duplicate, "
-                   "dropped (refused, or no_schema: "
+                   "dropped (refused, too_old, or no_schema: "
                    "samples of an unknown stream) or queued. `lost` was sent and did not come. `sender "
                    "dropped` is what the sender "
                    "says that it had to drop itself. An epoch that did not end with a goodbye is `open`: how "

@@ -27,10 +27,21 @@ static const struct {
     {"sensor.list", true, .kind = ORDER_LIST},     {"activate", true, .kind = ORDER_ACTIVATE},
 };
 
+/* A ledger that somebody reads, page by page. There is room for few: the one that began first gives way. */
+enum { LISTINGS = 4 };
+
+struct listing {
+    uint64_t number;             /* what `after` says; 0 = not in use */
+    struct control_asker *asker; /* NULL: has left */
+    struct rows_list list;
+};
+
 struct control {
     struct workers *workers;
     struct ledger *ledger;
     struct orders orders;
+    struct listing listings[LISTINGS];
+    uint64_t last_listing;
     struct control_asker *replying; /* who gets rows right now; NULL again if it leaves meanwhile */
 };
 
@@ -69,16 +80,13 @@ static bool give_known(void *arg, struct args row)
 }
 
 /* The last answer of a page: how many rows, and where the next page begins if there is one. */
-static void end_page(struct control *c, uint64_t request, const struct rows_end *end, bool is_ledger)
+static void end_page(struct control *c, uint64_t request, const struct rows_end *end, uint64_t after)
 {
     struct args_writer *last = &c->orders.row;
     args_writer_reset(last);
     args_add_uint(last, "rows", end->rows);
-    if (end->has_more && is_ledger)
-        args_add(last, SLICE_LIT("after"),
-                 value_bytes(slice_of((const char *)&end->account, sizeof end->account)));
-    else if (end->has_more)
-        args_add_uint(last, "after", end->worker);
+    if (end->has_more)
+        args_add_uint(last, "after", after);
     control_reply(c->replying, request, CONTROL_DONE, args_of(last), (struct slice){"", 0});
 }
 
@@ -110,27 +118,69 @@ static void reply_hosts(struct control *c, const struct frame_control *q)
         control_reply_text(c->replying, q->request, CONTROL_NOT_FOUND,
                            "no worker is meant by that; `gridline hosts` without a pattern lists all");
     else
-        end_page(c, q->request, &end, false);
+        end_page(c, q->request, &end, end.worker);
+}
+
+static void end_listing(struct listing *l)
+{
+    rows_list_fini(&l->list);
+    *l = (struct listing){0};
+}
+
+/* A new one, in place of the oldest if there must be; its list is empty. */
+static struct listing *new_listing(struct control *c)
+{
+    struct listing *l = &c->listings[0];
+    for (size_t i = 1; i < LISTINGS; i++)
+        if (c->listings[i].number < l->number)
+            l = &c->listings[i];
+    end_listing(l);
+    *l = (struct listing){.number = ++c->last_listing, .asker = c->replying};
+    return l;
+}
+
+/* NULL: it has ended, or is somebody else's. */
+static struct listing *find_listing(struct control *c, uint64_t number)
+{
+    for (size_t i = 0; i < LISTINGS; i++)
+        if (c->listings[i].number == number && c->listings[i].asker == c->replying)
+            return &c->listings[i];
+    return NULL;
+}
+
+static void reply_accounts(struct control *c, const struct frame_control *q, struct listing *l)
+{
+    struct rows_end end;
+    struct reply reply = {c, q->request};
+    const struct rows_out out = {&reply, give_known};
+    if (rows_of_accounts(&l->list, c->ledger, c->workers, &out, &end) < 0)
+        control_reply_text(c->replying, q->request, CONTROL_FAILED, "the gateway is out of memory");
+    else
+        end_page(c, q->request, &end, l->number);
+    if (!end.has_more || !c->replying)
+        end_listing(l);
 }
 
 static void reply_ledger(struct control *c, const struct frame_control *q)
 {
-    struct rows_end end = {0};
-    struct reply reply = {c, q->request};
-    const struct rows_out out = {&reply, give_known};
-    struct frame_origin after;
-    struct value v = args_value(q->args, "after");
     struct slice patterns = args_text(q->args, "workers");
-    bool has_after = v.type == VALUE_BYTES && v.n == sizeof after;
-    if (has_after)
-        memcpy(&after, v.p, sizeof after);
-    if (rows_of_accounts(c->ledger, c->workers, patterns, has_after ? &after : NULL, &out, &end) < 0)
+    uint64_t after = args_uint(q->args, "after", 0);
+    struct listing *l = after ? find_listing(c, after) : new_listing(c);
+    if (!l) {
+        control_reply_text(c->replying, q->request, CONTROL_FAILED, "others read the ledger, too; ask again");
+        return;
+    }
+    int r = after ? 0 : rows_list_init(&l->list, c->ledger, c->workers, patterns);
+    if (r == 0 && (l->list.n || patterns.n == 0)) {
+        reply_accounts(c, q, l);
+        return;
+    }
+    end_listing(l);
+    if (r < 0)
         control_reply_text(c->replying, q->request, CONTROL_FAILED, "the gateway is out of memory");
-    else if (end.rows == 0 && !has_after && patterns.n)
+    else
         control_reply_text(c->replying, q->request, CONTROL_NOT_FOUND,
                            "no account is of such a worker; `gridline ledger` without a pattern lists all");
-    else
-        end_page(c, q->request, &end, true);
 }
 
 static void reply_status(struct control *c, const struct frame_control *q)
@@ -181,6 +231,8 @@ void control_destroy(struct control *c)
 {
     if (!c)
         return;
+    for (size_t i = 0; i < LISTINGS; i++)
+        end_listing(&c->listings[i]);
     orders_fini(&c->orders);
     mem_free(c);
 }
@@ -203,6 +255,12 @@ void control_ask(struct control *c, struct control_asker *asker, const struct fr
 void control_forget(struct control *c, const struct control_asker *asker)
 {
     orders_forget(&c->orders, asker);
+    for (size_t i = 0; i < LISTINGS; i++)
+        if (c->listings[i].number && c->listings[i].asker == asker) {
+            c->listings[i].asker = NULL;
+            if (c->replying != asker) /* else it is being read: reply_accounts ends it */
+                end_listing(&c->listings[i]);
+        }
     if (c->replying == asker)
         c->replying = NULL;
 }

@@ -5,7 +5,6 @@
 #include "base/mem.h"
 
 #include <errno.h>
-#include <stdlib.h>
 
 static const int64_t ns_per_ms = 1000000;
 
@@ -146,9 +145,9 @@ int rows_of_workers(struct workers *ws, struct choice *choice, uint32_t after, i
 
 /* ---------------------------------------------------------------- accounts */
 
-/* Whose producer it is: a host's agent keeps its producers over epochs, so the producer is enough. */
+/* Whose producer it is: an agent keeps its producers over epochs, so the producer is enough. */
 struct owner {
-    struct slice host;
+    uint32_t worker;
     uint8_t producer[16]; /* the map's key */
 };
 
@@ -160,20 +159,18 @@ struct owners {
 
 static void add_owner(struct owners *o, const struct worker *w, const struct frame_origin *origin)
 {
-    if (o->n == o->cap)
+    static const struct frame_origin none;
+    if (o->n == o->cap || memcmp(origin->producer, none.producer, sizeof none.producer) == 0)
         return;
     struct owner *new = &o->all[o->n++];
-    new->host = slice_str(w->host);
+    new->worker = w->id;
     memcpy(new->producer, origin->producer, sizeof new->producer);
 }
 
 static void note_owner(void *arg, struct worker *w)
 {
-    static const struct frame_origin none;
-    if (memcmp(w->origin.producer, none.producer, sizeof none.producer) != 0)
-        add_owner(arg, w, &w->origin);
-    if (memcmp(w->samples.producer, none.producer, sizeof none.producer) != 0)
-        add_owner(arg, w, &w->samples);
+    add_owner(arg, w, &w->origin);
+    add_owner(arg, w, &w->samples);
 }
 
 static int owners_init(struct owners *o, struct workers *ws)
@@ -196,9 +193,34 @@ static void owners_fini(struct owners *o)
     mem_free(o->all);
 }
 
-static const struct owner *owner_of(const struct owners *o, const struct account *a)
+static uint32_t owner_of(const struct owners *o, const struct frame_origin *origin)
 {
-    return map_get(&o->by_producer, slice_of((const char *)a->origin.producer, sizeof a->origin.producer));
+    const struct owner *found =
+        map_get(&o->by_producer, slice_of((const char *)origin->producer, sizeof origin->producer));
+    return found ? found->worker : 0;
+}
+
+int rows_list_init(struct rows_list *list, const struct ledger *l, struct workers *ws, struct slice patterns)
+{
+    struct owners owners = {0};
+    *list = (struct rows_list){.v = mem_try_alloc((l->accounts.n + 1) * sizeof *list->v)};
+    int r = list->v ? owners_init(&owners, ws) : -ENOMEM;
+    for (const struct account *a = r == 0 ? l->oldest : NULL; a; a = a->newer) {
+        uint32_t worker = owner_of(&owners, &a->origin);
+        const struct worker *w = worker ? workers_by_id(ws, worker) : NULL;
+        if (patterns.n == 0 || (w && choice_matches(patterns, slice_str(w->host))))
+            list->v[list->n++] = (struct rows_account){a->origin, worker};
+    }
+    owners_fini(&owners);
+    if (r < 0)
+        rows_list_fini(list);
+    return r;
+}
+
+void rows_list_fini(struct rows_list *list)
+{
+    mem_free(list->v);
+    *list = (struct rows_list){0};
 }
 
 /* What was sent and did not come. Samples: up to the highest number seen, or to what the sender says it
@@ -250,7 +272,7 @@ static void add_tail(struct args_writer *row, const struct account *a, const str
     strbuf_fini(&text);
 }
 
-static void add_account(struct args_writer *row, const struct account *a, const struct owner *owner)
+static void add_account(struct args_writer *row, const struct account *a, const struct worker *w)
 {
     struct frame_counts counts;
     const struct frame_counts *sender =
@@ -258,8 +280,8 @@ static void add_account(struct args_writer *row, const struct account *a, const 
     char producer[2 * sizeof a->origin.producer + 1];
     for (size_t i = 0; i < sizeof a->origin.producer; i++)
         (void)snprintf(producer + 2 * i, 3, "%02x", a->origin.producer[i]); /* fits */
-    if (owner)
-        args_add_text(row, "host", owner->host);
+    if (w)
+        args_add_text(row, "host", slice_str(w->host));
     args_add_text(row, "producer", slice_str(producer));
     args_add_uint(row, "epoch", a->origin.epoch);
     args_add_text(row, "class", slice_str(a->class == CLASS_SAMPLES ? "samples" : "events"));
@@ -278,51 +300,19 @@ static void add_account(struct args_writer *row, const struct account *a, const 
     add_tail(row, a, sender);
 }
 
-static int order(const struct frame_origin *a, const struct frame_origin *b)
-{
-    int c = memcmp(a->producer, b->producer, sizeof a->producer);
-    return c ? c : (a->epoch > b->epoch) - (a->epoch < b->epoch);
-}
-
-static int compare(const void *a, const void *b)
-{
-    return order(&(*(const struct account *const *)a)->origin, &(*(const struct account *const *)b)->origin);
-}
-
-/* Those that are meant, in order: how many. all has room for every account. */
-static size_t collect(const struct ledger *l, const struct owners *owners, struct slice patterns,
-                      const struct frame_origin *after, const struct account **all)
-{
-    size_t n = 0;
-    for (const struct account *a = l->oldest; a; a = a->newer) {
-        const struct owner *owner = owner_of(owners, a);
-        if (after && order(&a->origin, after) <= 0)
-            continue;
-        if (patterns.n && !(owner && choice_matches(patterns, owner->host)))
-            continue;
-        all[n++] = a;
-    }
-    qsort(all, n, sizeof *all, compare);
-    return n;
-}
-
-int rows_of_accounts(const struct ledger *l, struct workers *ws, struct slice patterns,
-                     const struct frame_origin *after, const struct rows_out *out, struct rows_end *end)
+int rows_of_accounts(struct rows_list *list, const struct ledger *l, struct workers *ws,
+                     const struct rows_out *out, struct rows_end *end)
 {
     *end = (struct rows_end){0};
     struct page p = {.out = out, .end = end};
-    struct owners owners = {0};
-    const struct account **all = mem_try_alloc((l->accounts.n + 1) * sizeof(*all));
-    int r = all ? owners_init(&owners, ws) : -ENOMEM;
-    size_t n = r == 0 ? collect(l, &owners, patterns, after, all) : 0;
-    for (size_t i = 0; i < n && !p.is_over; i++) {
+    while (list->at < list->n && !p.is_over) {
+        const struct rows_account *one = &list->v[list->at];
+        const struct account *a = ledger_find(l, &one->origin);
         args_writer_reset(&p.row);
-        add_account(&p.row, all[i], owner_of(&owners, all[i]));
-        if (give(&p))
-            end->account = all[i]->origin;
+        if (a)
+            add_account(&p.row, a, one->worker ? workers_by_id(ws, one->worker) : NULL);
+        if (!a || give(&p))
+            list->at++;
     }
-    owners_fini(&owners);
-    mem_free(all);
-    int failed = page_end(&p);
-    return r < 0 ? r : failed;
+    return page_end(&p);
 }

@@ -3,8 +3,9 @@
  * its ledger.
  *
  * In pages: rows come until ROWS_PAGE bytes of them are out, then the asker goes on behind the last one. So
- * an answer fits into a session's output, a look at 100,000 workers holds the loop for a page at a time, and
- * nothing has to be kept between two pages. */
+ * an answer fits into a session's output, and a look at 100,000 workers holds the loop for a page at a time.
+ * Workers have an order to go on in, their ids. Accounts have none that lasts, so a list of those that are
+ * meant is made first: 32 bytes each, 20 ms for half a million. */
 #ifndef GRIDLINE_GATEWAY_CONTROL_ROWS_H
 #define GRIDLINE_GATEWAY_CONTROL_ROWS_H
 
@@ -22,17 +23,30 @@ struct rows_out {
 struct rows_end {
     size_t rows;
     bool has_more;
-    uint32_t worker;             /* the last one given, for `after` */
-    struct frame_origin account; /* the same of the ledger */
+    uint32_t worker; /* the last one given, for `after` */
 };
 
 /* Workers of the choice with ids above `after`, in the order of ids. boot_ns: now, for ages. choice->failed
  * says whether all could be looked at. -ENOMEM. */
 int rows_of_workers(struct workers *ws, struct choice *choice, uint32_t after, int64_t boot_ns,
                     const struct rows_out *out, struct rows_end *end);
-/* Accounts behind `after` (NULL: from the first), in the order of producer and epoch. With patterns: only
- * those of workers that match. -ENOMEM. */
-int rows_of_accounts(const struct ledger *l, struct workers *ws, struct slice patterns,
-                     const struct frame_origin *after, const struct rows_out *out, struct rows_end *end);
+
+struct rows_account {
+    struct frame_origin origin;
+    uint32_t worker; /* whose producer it is; 0 = no worker's */
+};
+
+/* The accounts that are there now, the longest quiet first. */
+struct rows_list {
+    struct rows_account *v;
+    size_t n, at; /* at: the next to be given */
+};
+
+/* With patterns only those of workers that match. -ENOMEM: *list is empty. rows_list_fini in any case. */
+int rows_list_init(struct rows_list *list, const struct ledger *l, struct workers *ws, struct slice patterns);
+void rows_list_fini(struct rows_list *list);
+/* The next page of the list; accounts that were forgotten meanwhile are left out. -ENOMEM. */
+int rows_of_accounts(struct rows_list *list, const struct ledger *l, struct workers *ws,
+                     const struct rows_out *out, struct rows_end *end);
 
 #endif

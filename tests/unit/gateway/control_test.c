@@ -687,7 +687,7 @@ static void set_counts(struct account *a, uint64_t taken, uint64_t passed, bool 
     struct frame f;
     frame_put_counts(&frame, &counts);
     assert_true(frame_read(strbuf_slice(&frame), FRAME_PAYLOAD_MAX, &f) > 0);
-    assert_int_equal(account_set_counts(a, f.payload, &counts), 0);
+    assert_int_equal(account_set_counts(a, f.payload, &counts), 1);
     strbuf_fini(&frame);
 }
 
@@ -703,7 +703,7 @@ static void the_ledger_is_told(void **state)
     samples->passed = 80;
     samples->duplicate = 2;
     samples->no_schema = 10;
-    assert_int_equal(seq_set_add(&samples->held, 1, 80), 0);
+    samples->highest = 80;
     set_counts(samples, 120, 100, false);
     events->taken = 7;
     events->passed = 7;
@@ -713,14 +713,15 @@ static void the_ledger_is_told(void **state)
     ask(&b, &all, &(struct question){.verb = "ledger"});
     assert_int_equal(all.status, CONTROL_DONE);
     assert_int_equal(all.n_rows, 2);
-    assert_true(
-        says(&all, "host=node1 producer=40404040404040404040404040404040 epoch=1 class=samples state=open "
-                   "taken=92 passed=80 duplicate=2 refused=0 no_schema=10 queued=0 lost=10 highest_seq=80 "
-                   "sender_taken=120 sender_passed=100 sender_queued=0 sender_dropped=20 sender_ring_full=20 "
-                   "tail=unknown, at least 120 at_least=120 | \n"));
+    assert_true(says(
+        &all,
+        "host=node1 producer=40404040404040404040404040404040 epoch=1 class=samples state=open "
+        "taken=92 passed=80 duplicate=2 refused=0 too_old=0 no_schema=10 queued=0 lost=10 highest_seq=80 "
+        "sender_taken=120 sender_passed=100 sender_queued=0 sender_dropped=20 sender_ring_full=20 "
+        "tail=unknown, at least 120 at_least=120 | \n"));
     assert_true(says(&all,
                      "\nproducer=77777777777777777777777777777777 epoch=1 class=events state=closed taken=7 "
-                     "passed=7 duplicate=0 refused=0 no_schema=0 queued=0 lost=2 highest_seq=9"));
+                     "passed=7 duplicate=0 refused=0 too_old=0 no_schema=0 queued=0 lost=2 highest_seq=9"));
     assert_true(says(&all, "tail=known at_least=9"));
     ask(&b, &some, &(struct question){.verb = "ledger", .workers = "node*"});
     assert_int_equal(some.n_rows, 1);
@@ -732,34 +733,91 @@ static void the_ledger_is_told(void **state)
     close_bench(&b);
 }
 
+enum { ACCOUNTS = 1500 };
+
+static struct frame_origin origin_number(uint32_t i)
+{
+    struct frame_origin o = {.epoch = 1 + i % 3};
+    memset(o.producer, 9, sizeof o.producer);
+    memcpy(o.producer, &(uint32_t){i / 3}, 4);
+    return o;
+}
+
+static void open_large_ledger(struct bench *b)
+{
+    open_bench(b);
+    for (uint32_t i = 0; i < ACCOUNTS; i++)
+        assert_non_null(ledger_account(&b->ledger, &(struct frame_origin[]){origin_number(i)}[0]));
+}
+
+/* The next page to the same asker: where the one behind it begins, 0 = there is none. */
+static uint64_t next_page(struct bench *b, struct asker *k, uint64_t after)
+{
+    k->status = -1;
+    args_writer_reset(&k->last);
+    ask(b, k, &(struct question){.verb = "ledger", .after = after});
+    return args_uint(args_of(&k->last), "after", 0);
+}
+
+/* Each account once, whatever moves in the ledger meanwhile. */
 static void the_ledger_comes_in_pages(void **state)
 {
-    enum { ACCOUNTS = 1500 };
     struct bench b;
+    struct asker k = asker_of(&owner);
+    size_t pages = 0;
+    uint64_t after = 0;
     (void)state;
-    open_bench(&b);
-    for (uint32_t i = 0; i < ACCOUNTS; i++) {
-        struct frame_origin o = {.epoch = 1 + i % 3};
-        memset(o.producer, 9, sizeof o.producer);
-        memcpy(o.producer, &(uint32_t){i / 3}, 4);
-        assert_non_null(ledger_account(&b.ledger, &o));
-    }
-    size_t rows = 0, pages = 0;
-    struct args_writer args = {0};
-    for (bool has_more = true; has_more; pages++) {
-        struct asker k = asker_of(&owner);
-        control_ask(b.c, &k.asker, &(struct frame_control){1, SLICE_LIT("ledger"), args_of(&args)});
+    open_large_ledger(&b);
+    do {
+        after = next_page(&b, &k, after);
         assert_int_equal(k.status, CONTROL_DONE);
-        rows += k.n_rows;
-        struct value after = args_value(args_of(&k.last), "after");
-        has_more = after.type == VALUE_BYTES;
-        args_writer_reset(&args);
-        args_add(&args, SLICE_LIT("after"), after);
-        asker_fini(&k);
-    }
-    assert_int_equal(rows, ACCOUNTS);
+        pages++;
+        for (uint32_t i = 0; i < ACCOUNTS; i += 7) /* these become the newest */
+            assert_non_null(ledger_account(&b.ledger, &(struct frame_origin[]){origin_number(i)}[0]));
+    } while (after);
+    assert_int_equal(k.n_rows, ACCOUNTS);
     assert_true(pages > 2);
-    args_writer_fini(&args);
+    for (uint32_t i = 0; i < ACCOUNTS; i++) {
+        struct frame_origin o = origin_number(i);
+        char text[80], *at = text;
+        at += snprintf(at, 16, "producer=");
+        for (size_t n = 0; n < sizeof o.producer; n++)
+            at += snprintf(at, 3, "%02x", o.producer[n]);
+        (void)snprintf(at, 16, " epoch=%u ", (unsigned)o.epoch);
+        char *first = strstr(k.rows.p, text);
+        assert_non_null(first);
+        assert_null(strstr(first + 1, text));
+    }
+    asker_fini(&k);
+    close_bench(&b);
+}
+
+static void a_page_is_for_who_asked(void **state)
+{
+    struct bench b;
+    struct asker k[6];
+    uint64_t after[6];
+    (void)state;
+    open_large_ledger(&b);
+    for (size_t i = 0; i < 6; i++) {
+        k[i] = asker_of(&owner);
+        after[i] = next_page(&b, &k[i], 0);
+        assert_int_not_equal(after[i], 0);
+    }
+    (void)next_page(&b, &k[5], after[4]); /* another's */
+    assert_int_equal(k[5].status, CONTROL_FAILED);
+    (void)next_page(&b, &k[0], after[0]); /* gave way to later ones */
+    assert_int_equal(k[0].status, CONTROL_FAILED);
+    assert_int_not_equal(next_page(&b, &k[5], after[5]), 0);
+    control_forget(b.c, &k[4].asker);
+    (void)next_page(&b, &k[4], after[4]);
+    assert_int_equal(k[4].status, CONTROL_FAILED);
+    k[3].forgets = b.c; /* leaves in the middle of a page */
+    size_t rows = k[3].n_rows;
+    (void)next_page(&b, &k[3], after[3]);
+    assert_int_equal(k[3].n_rows, rows + 1);
+    for (size_t i = 0; i < 6; i++)
+        asker_fini(&k[i]);
     close_bench(&b);
 }
 
@@ -831,6 +889,7 @@ int main(void)
         cmocka_unit_test(a_worker_that_never_ends_is_ended),
         cmocka_unit_test(the_ledger_is_told),
         cmocka_unit_test(the_ledger_comes_in_pages),
+        cmocka_unit_test(a_page_is_for_who_asked),
         cmocka_unit_test(status_has_numbers),
         cmocka_unit_test(memory_can_run_out),
     };

@@ -25,7 +25,6 @@ enum {
     DESCRIPTORS_LOW = 1024,
     LOSS_PERCENT = 1,     /* of datagrams */
     FREE_LOW_PERCENT = 5, /* of a file system */
-    JOURNAL_FULL_PERCENT = 80,
     NAMED_MAX = 5 /* hosts named in one finding */
 };
 
@@ -255,6 +254,8 @@ static void check_identities(struct doctor *d)
     if (own.n)
         check_certificate(d, own.p);
     strbuf_fini(&own);
+    if (d->config && d->config->identity && d->config->identity[0])
+        check_certificate(d, d->config->identity);
     if (d->gateway_config && d->gateway_config->identity && d->gateway_config->identity[0])
         check_certificate(d, d->gateway_config->identity);
 }
@@ -410,15 +411,11 @@ static void check_status(struct doctor *d)
     if (!ask_all(d, "status", take_nothing, &end))
         return;
     uint64_t bytes = args_uint(end.args, "journal.bytes", 0), max = args_uint(end.args, "journal.max", 0);
-    uint64_t failures = args_uint(end.args, "journal.failures", 0),
-             overflow = args_uint(end.args, "datagrams.overflow", 0);
-    if (failures)
-        find(d, RESULT_PROBLEM, "journal", "look at the gateway's log and its disk",
-             "writing failed %" PRIu64 " times", failures);
-    else if (max && bytes >= max / 100 * JOURNAL_FULL_PERCENT)
-        find(d, RESULT_WARNING, "journal",
-             "raise its limit (`journal_max`); when it is full senders have to wait",
-             "%" PRIu64 " of %" PRIu64 " MiB are used", bytes >> 20, max >> 20);
+    uint64_t forced = args_uint(end.args, "journal.forced", 0);
+    uint64_t overflow = args_uint(end.args, "datagrams.overflow", 0);
+    if (forced)
+        find(d, RESULT_WARNING, "journal", "raise its limit (`journal_max`), or look at who reads it",
+             "%" PRIu64 " records gave way before everybody had read them", forced);
     else if (max)
         find(d, RESULT_OK, "journal", "", "%" PRIu64 " of %" PRIu64 " MiB are used", bytes >> 20, max >> 20);
     if (overflow)

@@ -85,9 +85,9 @@ static void add_datagrams(struct args_writer *row, const struct worker *w)
     const struct datagram_window *d = &w->window;
     uint64_t sent = w->datagrams_sent > d->highest ? w->datagrams_sent : d->highest;
     args_add_text(row, "samples", slice_str(way_of(w)));
-    args_add_uint(row, "datagrams_sent", sent);
+    args_add_uint(row, "datagrams_sent", less(sent, w->datagrams_before));
     args_add_uint(row, "datagrams_received", d->received);
-    args_add_uint(row, "datagrams_lost", less(sent, d->received));
+    args_add_uint(row, "datagrams_lost", worker_datagrams_lost(w));
     args_add_uint(row, "datagrams_duplicate", d->duplicate);
     args_add_uint(row, "datagrams_reordered", d->reordered);
     args_add_uint(row, "datagrams_too_old", d->too_old);

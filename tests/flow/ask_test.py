@@ -520,7 +520,7 @@ class Ask(unittest.TestCase):
                 yield MORE, "", dict(WORKERS[0], host="node3", state="expired", datagrams_sent=100, datagrams_lost=50)
                 yield OK, "", {}
             elif verb == "status":
-                yield OK, "", {"journal.bytes": 950, "journal.max": 1000, "datagrams.overflow": 3}
+                yield OK, "", {"journal.bytes": 950, "journal.max": 1000, "journal.forced": 2, "datagrams.overflow": 3}
             elif verb == "sensor.list":
                 yield MORE, "", {"asked": 1}
                 yield MORE, "", {"host": "node1", "worker": 1, "sensor": "disk", "state": "failed"}

@@ -156,6 +156,18 @@ static void add_observer_counts(const struct gateway *g, struct args_writer *out
     }
 }
 
+static void add_journal_counts(const struct gateway *g, struct args_writer *out)
+{
+    struct store_stats s;
+    store_stats(g->store, &s);
+    args_add_uint(out, "journal.bytes", s.bytes);
+    args_add_uint(out, "journal.max", g->options.journal_max ? g->options.journal_max : UINT64_C(1) << 30);
+    args_add_uint(out, "journal.segments", s.segments);
+    args_add_uint(out, "journal.forced", g->ledger.forced);
+    args_add_uint(out, "journal.checkpoints", s.checkpoints);
+    args_add_uint(out, "journal.checkpoint_faults", s.checkpoint_faults);
+}
+
 static void control_status(void *arg, struct args_writer *out)
 {
     const struct gateway *g = arg;
@@ -170,7 +182,7 @@ static void control_status(void *arg, struct args_writer *out)
     args_add_uint(out, "connections.failed_handshakes", all->failed_handshakes);
     args_add_uint(out, "joined", all->joined);
     args_add_uint(out, "join_refused", all->join_refused);
-    args_add_uint(out, "workers", workers_count(g->workers));
+    add_journal_counts(g, out);
     add_datagram_counts(g, out);
     add_observer_counts(g, out);
 }

@@ -316,7 +316,7 @@ def doctor(work):
     code = OK if is_synchronised() else PARTLY  # that this host's clock is nobody's business is a warning
     well = findings(code)
     assert {c for c, r in well if r == "warning"} <= {"kernel clock"}, well
-    for check in ("configuration", "gateway", "clock", "workers", "loss", "sensors", "state folder"):
+    for check in ("configuration", "gateway", "clock", "workers", "loss", "journal", "sensors", "state folder"):
         assert (check, "ok") in well, well
     stop(site.agents["node1"], signal.SIGKILL)
     wait_for(lambda: site.states()["node1"] in ("late", "expired"), "a late worker")

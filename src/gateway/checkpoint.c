@@ -73,9 +73,12 @@ static bool write_accounts(struct ingest *in)
 {
     strbuf_reset(&in->scratch);
     record_put_checkpoint(&in->scratch, &(struct record_checkpoint){.kind = CHECKPOINT_ACCOUNTS});
-    const struct account *a = NULL;
-    while (in->scratch.n < STORE_ADDED_MAX && (a = ledger_walk_next(in->ledger)))
+    struct account *a = NULL;
+    while (in->scratch.n < STORE_ADDED_MAX && (a = ledger_walk_next(in->ledger))) {
+        if (a->pins)
+            (void)ledger_account(in->ledger, &a->origin); /* its sampler is there: it is not quiet */
         account_put(&in->scratch, a);
+    }
     if (strbuf_failed(&in->scratch) || ingest_append(in, STORE_CHECKPOINT, strbuf_slice(&in->scratch)) < 0) {
         checkpoint_abort(in);
         return false;
@@ -102,8 +105,11 @@ void checkpoint_step(struct ingest *in)
     size_t before = store_filled(in->store), share = before / CHECKPOINT_SHARE;
     size_t limit = before + (share > INGEST_STEP_BYTES ? share : INGEST_STEP_BYTES);
     while (k->has_owner && k->is_active && store_filled(in->store) < limit) {
-        k->owner_from = in->options.on_checkpoint(in->options.arg, k->owner_from);
+        uint64_t from = k->owner_from;
+        k->owner_from = in->options.on_checkpoint(in->options.arg, from);
         k->has_owner = k->owner_from != 0;
+        if (k->owner_from == from && k->has_owner)
+            break; /* there was no room, or no memory: in the next group */
     }
     bool has_more = true;
     while (!k->has_owner && has_more && k->is_active && store_filled(in->store) < limit)

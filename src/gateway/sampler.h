@@ -4,15 +4,15 @@
  *
  * Packets are journalled as received, many of many workers to a record (store.h, STORE_SAMPLES), each after the
  * announcements that it needs are in the same segment. They are walked and counted here; they become events only
- * when somebody wants batches (ingest's on_batch). No allocation and no system call per packet. Cost: see
- * `script/bench ingest`. Everything is on the loop. */
+ * when somebody wants batches (ingest's on_batch). No allocation and no system call per packet; some 370 bytes for a
+ * sampler with one stream of twenty numbers. Cost: see `script/bench ingest`. Everything is on the loop. */
 #ifndef GRIDLINE_GATEWAY_SAMPLER_H
 #define GRIDLINE_GATEWAY_SAMPLER_H
 
 #include "gateway/ingest.h"
 
 struct sampler;
-/* After SAMPLES_ORIGIN. host is copied. -ENOMEM. */
+/* After SAMPLES_ORIGIN. host is copied. E_PROTO: that origin has events; E_LIMIT (host); -ENOMEM. Destroyed before in. */
 int sampler_create(struct ingest *in, const struct frame_origin *origin, struct slice host, struct sampler **out);
 void sampler_destroy(struct sampler *s); /* NULL is fine */
 const struct frame_origin *sampler_origin(const struct sampler *s);

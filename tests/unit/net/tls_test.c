@@ -486,9 +486,9 @@ static void a_server_needs_a_gateways_identity(void **state)
 static void what_is_not_tls_is_refused_and_the_silent_cost_nothing(void **state)
 {
     (void)state;
-    static const char *const texts[] = {"GET / HTTP/1.0\r\n\r\n", "GRDL\1\0\0\0 and so on, and so on",
-                                        "\x16\x03\x01",
-                                        "\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03 half a hello"};
+    const struct slice texts[] = {SLICE_LIT("GET / HTTP/1.0\r\n\r\n"), SLICE_LIT("GRDL\1\0\0\0 and so on, and so on"),
+                                  SLICE_LIT("\x16\x03\x01"),
+                                  SLICE_LIT("\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03 half a hello")};
     struct tls_site site;
     struct server s;
     struct dialler d = {0};
@@ -496,8 +496,8 @@ static void what_is_not_tls_is_refused_and_the_silent_cost_nothing(void **state)
     server_open(&s, site.dir);
     for (size_t i = 0; i < 4; i++) {
         int fd = connect_plain(&s);
-        size_t n = i == 1 ? 30 : strlen(texts[i]) + (i == 3 ? 3 : 0), before = s.n;
-        assert_true(send(fd, texts[i], n, MSG_NOSIGNAL) > 0);
+        size_t before = s.n;
+        assert_true(send(fd, texts[i].p, texts[i].n, MSG_NOSIGNAL) > 0);
         UNTIL(&s, s.n > before && (i >= 2 || !last(&s)->stream));
         if (i < 2)
             assert_says(last(&s)->why, i == 0 ? "HTTP, not TLS" : "not TLS");
@@ -508,7 +508,7 @@ static void what_is_not_tls_is_refused_and_the_silent_cost_nothing(void **state)
     /* One that says nothing has no transport; the owner ends it when it likes, as one in the middle of a
      * hello. */
     int silent = connect_plain(&s), half = connect_plain(&s);
-    assert_true(send(half, texts[3], 40, MSG_NOSIGNAL) > 0);
+    assert_true(send(half, texts[3].p, texts[3].n, MSG_NOSIGNAL) > 0);
     UNTIL(&s, s.n == 6 && (stream_transport(s.links[4].stream) || stream_transport(s.links[5].stream)));
     for (size_t i = 4; i < 6; i++) {
         stream_destroy(s.links[i].stream);

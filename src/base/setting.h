@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* setting.h - the plain kinds of values that people write in configuration and on command lines: what each is
- * called, what to write, and its one parser. The options of sensors and the keys of the daemons are made of these. */
+ * called, what to write, and its one parser. The options of sensors and the keys of the daemons are made of
+ * these. */
 #ifndef GRIDLINE_BASE_SETTING_H
 #define GRIDLINE_BASE_SETTING_H
 
@@ -22,8 +23,8 @@ enum setting_type {
 const char *setting_type_name(enum setting_type type);
 /* "10s, 5m, 250ms", ...: what to write, for messages. */
 const char *setting_type_example(enum setting_type type);
-/* One text of any type but a list, to its C type; a string is copied into the arena. E_PROTO, -ERANGE: it is not of
- * that type; -ENOMEM. *at is untouched on failure. */
+/* One text of any type but a list, to its C type; a string is copied into the arena. E_PROTO, -ERANGE: it is
+ * not of that type; -ENOMEM. *at is untouched on failure. */
 int setting_parse(enum setting_type type, struct slice text, struct arena *arena, void *at);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A pipe that polls writable takes at least PIPE_BUF bytes without blocking, whatever flags its descriptor
- * has (which may be shared, so they are not changed): writes are that small. A regular file is written as a whole;
- * it waits for its disk, which nothing short of a thread would change. */
+ * has (which may be shared, so they are not changed): writes are that small. A regular file is written as a
+ * whole; it waits for its disk, which nothing short of a thread would change. */
 #include "base/sink.h"
 
 #include <errno.h>
@@ -15,9 +15,9 @@ int sink_open(struct sink *s, const char *path, unsigned mode)
 {
     struct stat st;
     bool is_output = strcmp(path, "-") == 0;
-    int fd = is_output
-                 ? STDOUT_FILENO
-                 : open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY | O_NONBLOCK, (mode_t)mode);
+    int fd = is_output ? STDOUT_FILENO
+                       : open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY | O_NONBLOCK,
+                              (mode_t)mode);
     if (fd < 0)
         return -errno;
     s->fd = fd;

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* sink.h - bytes on their way to a file, a pipe or a terminal that may be slow or full. Nothing here waits for a
- * reader: what is not taken now stays in `waiting`, whose bound is the owner's affair, and is written later.
+/* sink.h - bytes on their way to a file, a pipe or a terminal that may be slow or full. Nothing here waits
+ * for a reader: what is not taken now stays in `waiting`, whose bound is the owner's affair, and is written
+ * later.
  *
  *     sink_open(&s, path);  strbuf_add(&s.waiting, ...);  sink_mark(&s, n_events);  r = sink_flush(&s);
  *
- * Marks say how many of the owner's units (events) are wholly written: sink_queued() are not. A zeroed struct with
- * fd -1 is a closed sink. One thread. */
+ * Marks say how many of the owner's units (events) are wholly written: sink_queued() are not. A zeroed struct
+ * with fd -1 is a closed sink. One thread. */
 #ifndef GRIDLINE_BASE_SINK_H
 #define GRIDLINE_BASE_SINK_H
 
@@ -29,8 +30,8 @@ struct sink {
     size_t n_marks;
 };
 
-/* Appends to path, made if need be with this mode; "-" is standard output. What waits is kept. A FIFO without a reader is
- * -ENXIO. */
+/* Appends to path, made if need be with this mode; "-" is standard output. What waits is kept. A FIFO without
+ * a reader is -ENXIO. */
 int sink_open(struct sink *s, const char *path, unsigned mode);
 void sink_close(struct sink *s); /* keeps what waits */
 void sink_fini(struct sink *s);  /* drops it */
@@ -39,8 +40,8 @@ void sink_fini(struct sink *s);  /* drops it */
 void sink_mark(struct sink *s, uint64_t n);
 /* Units that were marked and are not written yet. */
 uint64_t sink_queued(const struct sink *s);
-/* Writes what waits, as far as that goes without waiting. -errno: it can't be written; what is left stays. -EBADF: it is
- * closed. */
+/* Writes what waits, as far as that goes without waiting. -errno: it can't be written; what is left stays.
+ * -EBADF: it is closed. */
 int sink_flush(struct sink *s);
 
 #endif

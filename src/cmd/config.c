@@ -37,7 +37,8 @@ static bool load(const struct config_options *o, const char *file, struct loaded
                                  .arg = &problems};
     struct diag why = {0};
     *out = (struct loaded){.agent = NULL};
-    int r = o->is_gateway ? gateway_config_load(&flags, &out->gateway, &why) : config_load(&flags, &out->agent, &why);
+    int r = o->is_gateway ? gateway_config_load(&flags, &out->gateway, &why)
+                          : config_load(&flags, &out->agent, &why);
     if (r < 0 && problems == CONFIG_PROBLEMS_MAX)
         say("there may be more than these %d", CONFIG_PROBLEMS_MAX);
     return r == 0;
@@ -58,8 +59,9 @@ static int check(const struct config_options *o, enum config_form form, const ch
     size_t n = o->is_gateway ? l.gateway->n_observers : 0;
     for (size_t i = 0; !o->is_gateway && i < l.agent->n_sensors; i++)
         n += l.agent->sensors[i].mode != MODE_OFF;
-    say_plain("%s: no problem, %zu %s%s", file ? file : o->is_gateway ? GATEWAY_CONFIG_FILE : CONFIG_FILE, n,
-              o->is_gateway ? "observer" : "sensor", n == 1 ? "" : "s");
+    const char *usual = o->is_gateway ? GATEWAY_CONFIG_FILE : CONFIG_FILE;
+    say_plain("%s: no problem, %zu %s%s", file ? file : usual, n, o->is_gateway ? "observer" : "sensor",
+              n == 1 ? "" : "s");
     unload(&l);
     return EXIT_OK;
 }
@@ -82,7 +84,8 @@ static int explain(const struct config_options *o, enum config_form form, const 
 {
     struct strbuf text = {0};
     struct diag why = {0};
-    int r = o->is_gateway ? gateway_config_explain(key, form, &text, &why) : config_explain(key, form, &text, &why);
+    int r = o->is_gateway ? gateway_config_explain(key, form, &text, &why)
+                          : config_explain(key, form, &text, &why);
     if (r < 0) {
         strbuf_fini(&text);
         say("%s", why.message);
@@ -157,7 +160,8 @@ const struct verb verb_config = {
         "(`budget`, `output`, `disk`), of the agent's own keys (`agent`), of the keys that every sensor has "
         "(`sensor`), or of all. It ends with 3 if there is no such key.\n"
         "With `--gateway` the same for the gateway: " GATEWAY_CONFIG_FILE
-        ", `gateway.d/*.conf`, `GRIDLINE_GATEWAY_`; sections are `lease`, `ledger` and `observer`, its own keys "
+        ", `gateway.d/*.conf`, `GRIDLINE_GATEWAY_`; sections are `lease`, `ledger` and `observer`, its own "
+        "keys "
         "`gateway`.",
     .operand_kind = OPERAND_WORDS,
     .operands_min = 1,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The options and the manual of the gateway: `gridline gateway` has them and runs gridline-gateway, whose main
- * parses the same table. */
+/* The options and the manual of the gateway: `gridline gateway` has them and runs gridline-gateway, whose
+ * main parses the same table. */
 #include "cmd/gateway_verb.h"
 
 #define AT(member) offsetof(struct gateway_main, member)
@@ -51,12 +51,16 @@ const struct verb verb_gateway = {
     .summary = "take events and keep them",
     .operands = "",
     .description =
-        "Takes events by the stream of docs/protocol.md, and ULM, BP or NDJSON lines, and keeps each once in a "
+        "Takes events by the stream of docs/protocol.md, and ULM, BP or NDJSON lines, and keeps each once in "
+        "a "
         "journal. What it has acknowledged is on disk. In the foreground, until SIGTERM or SIGINT.\n"
         "Its configuration comes from FILE, the drop-ins `gateway.d/*.conf` beside it, the environment "
-        "(`GRIDLINE_GATEWAY_` and the key in capitals, `_` for `.`) and flags, in this order, later values in place of "
-        "earlier ones. `gridline config explain --gateway` lists the keys; docs/gateway.md has them with examples.\n"
-        "Where only a journal or a state directory is given, nothing is kept anywhere else, and there is no socket for "
+        "(`GRIDLINE_GATEWAY_` and the key in capitals, `_` for `.`) and flags, in this order, later values "
+        "in place of "
+        "earlier ones. `gridline config explain --gateway` lists the keys; docs/gateway.md has them with "
+        "examples.\n"
+        "Where only a journal or a state directory is given, nothing is kept anywhere else, and there is no "
+        "socket for "
         "commands unless one is given, too.\n"
         "SIGHUP opens the files of observers again.",
     .options = table,

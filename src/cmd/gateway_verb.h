@@ -10,8 +10,8 @@
 struct gateway_main {
     const char *config;
     /* Short ways to say -s KEY=VALUE; NULL = not given. */
-    const char *listen, *socket, *udp, *lease, *renew, *state_dir, *journal, *journal_max, *ledger, *ready_file,
-        *identity;
+    const char *listen, *socket, *udp, *lease, *renew, *state_dir, *journal, *journal_max, *ledger,
+        *ready_file, *identity;
     const struct encoding *print;
     struct option_texts settings;
     const char *dump;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* config.h - what a configuration of any of our daemons is made of: where values came from, and how one is loaded
- * and shown. load.h is for those who make one of a table.
+/* config.h - what a configuration of any of our daemons is made of: where values came from, and how one is
+ * loaded and shown. load.h is for those who make one of a table.
  *
- * A configuration is read from a file in libconfuse's syntax, the drop-ins beside it, the environment and flags, in
- * this order, later values in place of earlier ones; it is checked as a whole and is immutable then. Every value
- * knows where it came from.
+ * A configuration is read from a file in libconfuse's syntax, the drop-ins beside it, the environment and
+ * flags, in this order, later values in place of earlier ones; it is checked as a whole and is immutable
+ * then. Every value knows where it came from.
  *
  * libconfuse's scanner has static state: loading is for one thread at a time. */
 #ifndef GRIDLINE_CONFIG_CONFIG_H

@@ -203,8 +203,8 @@ static void say_unknown(struct config_load *l, struct slice word, bool in_enviro
     if (s.near.best)
         (void)config_problem(l, -EINVAL, &at, NULL, "there is no such key; did you mean %s?", s.best_name.p);
     else
-        (void)config_problem(l, -EINVAL, &at, NULL,
-                             "there is no such key; `%s` lists them", l->schema->explain);
+        (void)config_problem(l, -EINVAL, &at, NULL, "there is no such key; `%s` lists them",
+                             l->schema->explain);
     strbuf_fini(&s.name);
     strbuf_fini(&s.best_name);
 }
@@ -225,7 +225,8 @@ void given_setting(struct config_load *l, const char *text, const char *from)
         (void)config_problem(l, -EINVAL, &at, NULL, "= is missing; write -s KEY=VALUE"); /* remembered in l */
         return;
     }
-    bool is_known = config_split_name(l->schema, full, &name) && config_key_find(l->schema, name.scope, name.key, &key);
+    bool is_known =
+        config_split_name(l->schema, full, &name) && config_key_find(l->schema, name.scope, name.key, &key);
     if (is_known && name.scope.is_titled && name.title.n == 0) {
         (void)config_problem(l, -EINVAL, &at, NULL, "a name is missing; write -s %.*s.NAME.%s=VALUE",
                              (int)(full.n - name.key.n - 1), full.p, key.name); /* remembered in l */

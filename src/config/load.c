@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What every load needs: telling problems, memory, the files in their order, and the folders that depend on who runs
- * the daemon. */
+/* What every load needs: telling problems, memory, the files in their order, and the folders that depend on
+ * who runs the daemon. */
 #include "config/load.h"
 
 #include <dirent.h>
@@ -15,8 +15,8 @@
 
 enum { DROPINS_MAX = 256 };
 
-void config_load_init(struct config_load *l, const struct config_schema *schema, const struct config_flags *flags,
-                      struct arena *arena, struct diag *why)
+void config_load_init(struct config_load *l, const struct config_schema *schema,
+                      const struct config_flags *flags, struct arena *arena, struct diag *why)
 {
     *l = (struct config_load){.schema = schema,
                               .flags = flags,
@@ -257,7 +257,8 @@ void config_check_socket(struct config_load *l, const char *path, const struct c
 {
     enum { ROOM = sizeof((struct sockaddr_un *)NULL)->sun_path };
     if (path && strlen(path) >= ROOM)
-        (void)config_problem(l, -EINVAL, entry ? &entry->from : NULL, "socket",
-                             "its path is longer than the %d bytes of a socket; give a shorter socket or run_dir",
-                             ROOM - 1); /* remembered in l */
+        (void)config_problem(
+            l, -EINVAL, entry ? &entry->from : NULL, "socket",
+            "its path is longer than the %d bytes of a socket; give a shorter socket or run_dir",
+            ROOM - 1); /* remembered in l */
 }

@@ -6,8 +6,8 @@
  *     given, tables  --value.c, and the daemon's own--> its struct
  *
  * "Given" is a list of sections with their keys and texts, each with its origin; a key given again replaces
- * the texts. What sections and keys there are is a struct config_schema, which is all that these files know of the
- * daemon: it gives parser, ranges, defaults, messages, `config show` and `config explain`. */
+ * the texts. What sections and keys there are is a struct config_schema, which is all that these files know
+ * of the daemon: it gives parser, ranges, defaults, messages, `config show` and `config explain`. */
 #ifndef GRIDLINE_CONFIG_LOAD_H
 #define GRIDLINE_CONFIG_LOAD_H
 
@@ -78,7 +78,8 @@ struct config_schema {
     const char *explain;     /* the command that lists the keys */
     const char *section;     /* how a section is called in messages: "sensor" */
     const char *example;     /* and how it is written: "SENSOR { ... }" */
-    /* The sections within the root ("budget" of "budget.cpu"), of at most CONFIG_INNER_MAX bytes; ends with NULL. */
+    /* The sections within the root ("budget" of "budget.cpu"), of at most CONFIG_INNER_MAX bytes; ends with
+     * NULL. */
     const char *const *inner;
     /* The i-th scope, false after the last; the 0th is the root. */
     bool (*scope_at)(size_t i, struct config_scope *out);
@@ -143,9 +144,9 @@ struct config_load {
 };
 
 /* Everything is borrowed for the time of the load; why may be NULL. */
-void config_load_init(struct config_load *l, const struct config_schema *schema, const struct config_flags *flags,
-                      struct arena *arena, struct diag *why);
-/* flags->file, or usual_file if it is there; then the drop-ins beside it, PROGRAM.d. All problems are told. */
+void config_load_init(struct config_load *l, const struct config_schema *schema,
+                      const struct config_flags *flags, struct arena *arena, struct diag *why);
+/* flags->file, or usual_file if it is there; then the drop-ins beside it, PROGRAM.d. Tells all problems. */
 void config_load_files(struct config_load *l, const char *usual_file);
 
 /* Tells what is wrong and remembers it: "WHERE: KEY: message". at and key may be NULL. Returns code. */
@@ -157,8 +158,8 @@ const char *config_copy(struct config_load *l, struct slice text);
 /* a and b in one text. */
 const char *config_join(struct config_load *l, const char *a, const char *b);
 
-/* Where the daemon keeps what stays: /var/lib/gridline/PROGRAM for root, else gridline/PROGRAM in $XDG_STATE_HOME or
- * ~/.local/state. NULL: neither is known (or no memory, which is told). */
+/* Where the daemon keeps what stays: /var/lib/gridline/PROGRAM for root, else gridline/PROGRAM in
+ * $XDG_STATE_HOME or ~/.local/state. NULL: neither is known (or no memory, which is told). */
 const char *config_default_state_dir(struct config_load *l);
 /* And its sockets: /run/gridline, else gridline in $XDG_RUNTIME_DIR, else /tmp/gridline-UID. */
 const char *config_default_run_dir(struct config_load *l);
@@ -170,7 +171,7 @@ void config_check_socket(struct config_load *l, const char *path, const struct c
 /* Checks a text that libconfuse is to read, and appends it without comments; see text.c. *why has the
  * line. */
 int config_text_check(struct slice text, struct strbuf *out, struct diag *why);
-/* Reads a text and adds what it gives. Of a document only what is marked so in the tables. Returns l->code. */
+/* Reads a text and adds what it gives. Of a document only what the tables mark so. Returns l->code. */
 int config_parse(struct config_load *l, struct slice text, const char *name, bool is_document);
 
 /* The section, made if need be. -EINVAL, -ENOMEM after having told. title "" where there is none. */
@@ -207,13 +208,14 @@ struct config_value {
  * NULL: only looks. name is the full one. */
 int config_store(struct config_load *l, const struct config_key *key, const struct config_entry *entry,
                  const char *name, void *base);
-/* All keys of a section that have a value, to base; told of each what is wrong, and of those that are needed and
- * missing. */
+/* All keys of a section that have a value, to base; told of each what is wrong, and of those that are needed
+ * and missing. */
 void config_store_section(struct config_load *l, const struct given_section *section, void *base);
 /* Which of the key's words it is. */
 int config_word_place(const struct config_value *v, const char *text, unsigned *out);
 /* The texts in one, with `by` between them. */
-int config_store_joined(const struct config_value *v, const char *const *texts, size_t n, char by, const char **out);
+int config_store_joined(const struct config_value *v, const char *const *texts, size_t n, char by,
+                        const char **out);
 /* Is text an absolute path without a ".." in it? */
 bool config_is_plain_path(struct slice text);
 /* The texts of a key that was not given. */
@@ -236,8 +238,8 @@ struct config_computed {
     const char *name, *text;
 };
 
-/* What is in force, every value, as a file that means the same again; or as JSON. begin, the root, the sections,
- * end. computed may be NULL. */
+/* What is in force, every value, as a file that means the same again; or as JSON. begin, the root, the
+ * sections, end. computed may be NULL. */
 void config_show_begin(struct config_show *s);
 void config_show_root(struct config_show *s, const struct config_entry *given, size_t n,
                       const struct config_computed *computed);
@@ -245,8 +247,8 @@ void config_show_section(struct config_show *s, struct config_scope scope, const
                          const struct config_entry *given, size_t n, const struct config_computed *computed);
 void config_show_end(struct config_show *s);
 
-/* Help, kind, default, range of a key, or of all keys of a section, of the root (the program's name), of a family;
- * or of all (key NULL). E_NODATA: no such key, *why has the nearest. */
+/* Help, kind, default, range of a key, or of all keys of a section, of the root (the program's name), of a
+ * family; or of all (key NULL). E_NODATA: no such key, *why has the nearest. */
 int config_explain_schema(const struct config_schema *schema, const char *key, enum config_form form,
                           struct strbuf *out, struct diag *why);
 

@@ -99,7 +99,8 @@ static void say_unknown(const cfg_t *cfg, const char *name, struct strbuf *out)
     if (near.best)
         strbuf_printf(out, "; did you mean %s?", near.best);
     else
-        strbuf_printf(out, "; `%s%s%s` lists them", schema->explain, is_root ? "" : " ", is_root ? "" : cfg->name);
+        strbuf_printf(out, "; `%s%s%s` lists them", schema->explain, is_root ? "" : " ",
+                      is_root ? "" : cfg->name);
 }
 
 /* What libconfuse says, and what we say before and behind its word. */
@@ -107,10 +108,11 @@ static const struct {
     const char *theirs, *before, *behind;
     bool has_example; /* of a section, at the end */
 } messages[] = {
-    {"unexpected token '%s'", "unexpected \"",
-     "\"; write KEY = VALUE, KEY = {VALUE, VALUE} for a list, ", true},
+    {"unexpected token '%s'", "unexpected \"", "\"; write KEY = VALUE, KEY = {VALUE, VALUE} for a list, ",
+     true},
     {"missing equal sign after option '%s'", "= is missing behind ", "; write KEY = VALUE", false},
-    {"missing opening brace for section '%s'", "{ is missing behind ", ", which has no name of its own", false},
+    {"missing opening brace for section '%s'", "{ is missing behind ", ", which has no name of its own",
+     false},
     {"missing title for section '%s'", "", " needs a name of its own; write it before the {", false},
     {"no sub-section title/index for '%s'", "no section ", " yet; write the key inside it", false},
     {"found duplicate title '%s'", "", " is there twice in this file; make one section of both", false},
@@ -271,8 +273,8 @@ static int take_key(struct parse *p, struct given_section *to, struct slice pref
     strbuf_add_slice(&name, prefix);
     strbuf_add_str(&name, opt->name);
     int r = strbuf_failed(&name) ? -ENOMEM : 0;
-    if (r == 0 &&
-        config_key_find(p->load->schema, to->scope, strbuf_slice(&name), &key)) /* the table's name outlives this one */
+    /* The table's name outlives this one. */
+    if (r == 0 && config_key_find(p->load->schema, to->scope, strbuf_slice(&name), &key))
         r = given_set(p->load, to, key.name, texts, opt->nvalues, at);
     strbuf_fini(&name);
     return r;
@@ -333,7 +335,8 @@ static int take_all(struct parse *p, const cfg_t *cfg)
 static void tell_malformed(struct parse *p, int line)
 {
     char message[120];
-    (void)snprintf(message, sizeof message, "malformed; write KEY = VALUE or %s", p->load->schema->example); /* fits */
+    (void)snprintf(message, sizeof message, "malformed; write KEY = VALUE or %s",
+                   p->load->schema->example); /* fits */
     tell(p, line, NULL, message);
 }
 

@@ -55,8 +55,8 @@ static void add_comment(struct strbuf *out, const struct config_origin *from)
     strbuf_fini(&text);
 }
 
-static void show_text(struct config_show *s, const char *key, bool is_list, const char *const *texts, size_t n,
-                      const struct config_origin *from)
+static void show_text(struct config_show *s, const char *key, bool is_list, const char *const *texts,
+                      size_t n, const struct config_origin *from)
 {
     struct strbuf *out = s->out;
     strbuf_printf(out, "%s%s = %s", s->indent, key, is_list ? "{" : "");
@@ -70,8 +70,8 @@ static void show_text(struct config_show *s, const char *key, bool is_list, cons
     strbuf_add_char(out, '\n');
 }
 
-static void show_json(struct config_show *s, const char *full_name, bool is_list, const char *const *texts, size_t n,
-                      const struct config_origin *from)
+static void show_json(struct config_show *s, const char *full_name, bool is_list, const char *const *texts,
+                      size_t n, const struct config_origin *from)
 {
     struct strbuf *out = s->out, origin = {0};
     strbuf_add_str(out, s->n ? ",\n {\"key\": " : " {\"key\": ");

@@ -117,7 +117,8 @@ static int store_plain(const struct config_value *s, const char *text, void *to)
     if (r == -ENOMEM)
         return config_problem(s->load, r, NULL, NULL, "out of memory");
     if (r == E_PROTO)
-        return config_refuse(s, "\"%.80s\" is not a %s; write %s", text, config_key_type(key), example(key->type));
+        return config_refuse(s, "\"%.80s\" is not a %s; write %s", text, config_key_type(key),
+                             example(key->type));
     if (r < 0 || !is_in_range(key, v))
         return config_refuse(s, "\"%.80s\" is out of range; it can be %s to %s", text,
                              key->min ? key->min : "the least",
@@ -167,7 +168,8 @@ static int store_path(const struct config_value *v, const char *text, const char
     return 0;
 }
 
-int config_store_joined(const struct config_value *v, const char *const *texts, size_t n, char by, const char **out)
+int config_store_joined(const struct config_value *v, const char *const *texts, size_t n, char by,
+                        const char **out)
 {
     struct strbuf all = {0};
     for (size_t i = 0; i < n; i++) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Loading: what depends on who runs the gateway and on other keys, and what is refused although each key alone is
- * fine. */
+/* Loading: what depends on who runs the gateway and on other keys, and what is refused although each key
+ * alone is fine. */
 #include "gateway/config_internal.h"
 
 #include "base/mem.h"
@@ -34,7 +34,8 @@ static void derive_state(struct config_load *l, struct gateway_config *c)
 
 static void derive_socket(struct config_load *l, struct gateway_config *c)
 {
-    const struct config_entry *run_dir = given_find(&l->root, "run_dir"), *socket = given_find(&l->root, "socket");
+    const struct config_entry *run_dir = given_find(&l->root, "run_dir"),
+                              *socket = given_find(&l->root, "socket");
     bool is_elsewhere = given_find(&l->root, "journal") || given_find(&l->root, "state_dir");
     if (run_dir && !*c->run_dir)
         (void)config_problem(l, -EINVAL, &run_dir->from, "run_dir", "it can't be empty");
@@ -80,19 +81,21 @@ static bool check_listen(struct config_load *l, const struct gateway_config *c)
         if (address.kind == ADDRESS_TLS && !*c->identity)
             (void)config_problem(
                 l, -EINVAL, at, "listen",
-                "%.*s needs a certificate; make one with `gridline init` and write identity = FOLDER", SLICE_ARG(word));
+                "%.*s needs a certificate; make one with `gridline init` and write identity = FOLDER",
+                SLICE_ARG(word));
         if (address.kind == ADDRESS_TCP && !c->is_insecure && !config_address_is_loopback(&address))
-            (void)config_problem(l, -EINVAL, at, "listen",
-                                 "%.*s is open to other hosts, without TLS; write tls:// and identity = FOLDER, or "
-                                 "insecure = true",
-                                 SLICE_ARG(word));
+            (void)config_problem(
+                l, -EINVAL, at, "listen",
+                "%.*s is open to other hosts, without TLS; write tls:// and identity = FOLDER, or "
+                "insecure = true",
+                SLICE_ARG(word));
     }
     return has_tls;
 }
 
 static void check_udp(struct config_load *l, const struct gateway_config *c, bool has_tls)
 {
-    const struct config_entry *udp = given_find(&l->root, "udp"); /* else it follows listen, which is looked at */
+    const struct config_entry *udp = given_find(&l->root, "udp"); /* else it follows listen */
     struct config_address address;
     if (!*c->udp || c->is_insecure || !config_address_parse(slice_str(c->udp), &address) ||
         config_address_is_loopback(&address))
@@ -101,10 +104,11 @@ static void check_udp(struct config_load *l, const struct gateway_config *c, boo
         (void)config_problem(l, -EINVAL, origin_of(given_find(&l->root, "security")), "security",
                              "none is only for this host; write authentic or private, or insecure = true");
     else if (udp && !has_tls)
-        (void)config_problem(l, -EINVAL, &udp->from, "udp",
-                             "%s is open to other hosts, whose keys come by TLS; add a tls:// address to listen, or "
-                             "write insecure = true",
-                             c->udp);
+        (void)config_problem(
+            l, -EINVAL, &udp->from, "udp",
+            "%s is open to other hosts, whose keys come by TLS; add a tls:// address to listen, or "
+            "write insecure = true",
+            c->udp);
 }
 
 /* A third of the lease at most: two renewals may get lost. One that was not given follows. */
@@ -114,9 +118,10 @@ static void check_lease(struct config_load *l, struct gateway_config *c)
     if (c->renew_ms <= c->lease_ms / 3)
         return;
     if (renew)
-        (void)config_problem(l, -EINVAL, &renew->from, "lease.renew",
-                             "it is more than a third of lease.time: two lost renewals would end a lease; give less, or "
-                             "a longer lease.time");
+        (void)config_problem(
+            l, -EINVAL, &renew->from, "lease.renew",
+            "it is more than a third of lease.time: two lost renewals would end a lease; give less, or "
+            "a longer lease.time");
     else
         c->renew_ms = c->lease_ms / 3;
 }
@@ -151,11 +156,13 @@ static void check_text(struct config_load *l, const struct given_section *sectio
         bool is_default = entry && config_key_find(l->schema, section->scope, slice_str(of_files[i]), &key) &&
                           key.default_text && strcmp(key.default_text, entry->setting.texts[0]) == 0;
         if (entry && !is_default)
-            (void)config_problem(l, -EINVAL, &entry->from, name, "%s is for type = file; leave it out", of_files[i]);
+            (void)config_problem(l, -EINVAL, &entry->from, name, "%s is for type = file; leave it out",
+                                 of_files[i]);
     }
 }
 
-static void check_observer(struct config_load *l, const struct given_section *section, const struct observer_config *o)
+static void check_observer(struct config_load *l, const struct given_section *section,
+                           const struct observer_config *o)
 {
     struct strbuf name = {0};
     config_full_name(section->scope, section->title, NULL, &name);
@@ -168,8 +175,8 @@ static void check_observer(struct config_load *l, const struct given_section *se
 }
 
 /* Two that write to one file would mix their bytes, and rotate each other's. */
-static void check_path(struct config_load *l, const struct given_section *section, const struct observer_config *first,
-                       const struct observer_config *o)
+static void check_path(struct config_load *l, const struct given_section *section,
+                       const struct observer_config *first, const struct observer_config *o)
 {
     for (; first < o; first++) {
         if (!o->path || !first->path || strcmp(o->path, first->path) != 0)
@@ -239,16 +246,20 @@ void gateway_config_show(const struct gateway_config *c, enum config_form form, 
     (void)snprintf(renew, sizeof renew, "%" PRIu32 "ms", c->renew_ms); /* fits */
     if (c->renew_ms % 1000 == 0)
         (void)snprintf(renew, sizeof renew, "%" PRIu32 "s", c->renew_ms / 1000); /* fits */
-    const struct config_computed computed[] = {{"udp", c->udp},         {"socket", c->socket},
-                                               {"run_dir", c->run_dir}, {"state_dir", c->state_dir},
-                                               {"journal", c->journal}, {"lease.renew", renew},
+    const struct config_computed computed[] = {{"udp", c->udp},
+                                               {"socket", c->socket},
+                                               {"run_dir", c->run_dir},
+                                               {"state_dir", c->state_dir},
+                                               {"journal", c->journal},
+                                               {"lease.renew", renew},
                                                {NULL, NULL}};
-    struct config_show s = {.schema = &gateway_schema, .form = form, .with_origins = with_origins, .out = out};
+    struct config_show s = {
+        .schema = &gateway_schema, .form = form, .with_origins = with_origins, .out = out};
     config_show_begin(&s);
     config_show_root(&s, c->given, c->n_given, computed);
     for (size_t i = 0; i < c->n_observers; i++)
-        config_show_section(&s, scope_observer, c->observers[i].name, c->observers[i].given, c->observers[i].n_given,
-                            NULL);
+        config_show_section(&s, scope_observer, c->observers[i].name, c->observers[i].given,
+                            c->observers[i].n_given, NULL);
     config_show_end(&s);
 }
 

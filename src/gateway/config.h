@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* config.h - the gateway's configuration (config/config.h): /etc/gridline/gateway.conf, the drop-ins gateway.d beside it,
- * the environment (GRIDLINE_GATEWAY_KEY), flags. One table (config_table.c) gives parser, ranges, defaults and help;
- * docs/gateway.md has it as a list.
+/* config.h - the gateway's configuration (config/config.h): /etc/gridline/gateway.conf, the drop-ins
+ * gateway.d beside it, the environment (GRIDLINE_GATEWAY_KEY), flags. One table (config_table.c) gives
+ * parser, ranges, defaults and help; docs/gateway.md has it as a list.
  *
  *     listen = {"tcp://127.0.0.1:14830", "tls://0.0.0.0:14830"}
  *     udp = "127.0.0.1:14830"
@@ -10,7 +10,7 @@
  *     identity = "/var/lib/gridline/identity"
  *     security = private                        (none, authentic, private)
  *     assign = {"vector.every=2s"}              (thresholds given to every worker)
- *     observer log { type = file  path = "/var/log/gridline/events.ulm"  max_size = 64MiB  keep = 7  compress = zstd } */
+ *     observer log { type = file  path = "/var/log/gridline/events.ulm"  compress = zstd  keep = 7 } */
 #ifndef GRIDLINE_GATEWAY_CONFIG_H
 #define GRIDLINE_GATEWAY_CONFIG_H
 
@@ -22,22 +22,23 @@
 #define GATEWAY_PORT        "14830" /* of addresses that have none */
 
 struct gateway_config {
-    const char *listen;    /* addresses by commas: tcp://, tls://, unix: */
-    const char *udp;       /* HOST:PORT; "" = no datagrams. Default: the first TCP or TLS address's */
-    const char *socket;    /* the Unix socket for commands and local programs; "" = none. Default: run_dir/gateway.sock,
-                            * but none where journal or state_dir was given without run_dir */
-    const char *state_dir; /* journal, token hashes; "" = nothing but the journal is kept (journal given alone) */
+    const char *listen; /* addresses by commas: tcp://, tls://, unix: */
+    const char *udp;    /* HOST:PORT; "" = no datagrams. Default: the first TCP or TLS address's */
+    /* The Unix socket for commands and local programs; "" = none. Default: run_dir/gateway.sock, but none
+     * where journal or state_dir was given without run_dir. */
+    const char *socket;
+    const char *state_dir; /* journal, token hashes; "" = nothing but the journal (given alone) is kept */
     const char *run_dir;
-    const char *journal;   /* default state_dir/journal */
+    const char *journal; /* default state_dir/journal */
     uint64_t journal_max;
-    const char *identity;  /* folder (net/tls.h); "" = no TLS */
-    bool is_insecure;      /* other hosts may be spoken to without TLS */
-    uint8_t level;         /* enum seal_level off loopback; on loopback datagrams are not sealed */
+    const char *identity; /* folder (net/tls.h); "" = no TLS */
+    bool is_insecure;     /* other hosts may be spoken to without TLS */
+    uint8_t level;        /* enum seal_level off loopback; on loopback datagrams are not sealed */
     uint32_t lease_ms, renew_ms;
-    const char *assign;    /* settings by newlines: "vector.every=2s\n..." */
+    const char *assign; /* settings by newlines: "vector.every=2s\n..." */
     uint32_t connections_max;
     const char *ledger_file, *ready_file; /* NULL = none */
-    int64_t ledger_every_ns; /* how often `ledger` events are made */
+    int64_t ledger_every_ns;              /* how often `ledger` events are made */
     const struct observer_config *observers;
     size_t n_observers;
     const struct config_entry *given; /* the keys outside of observers that were given, "lease.time" */
@@ -53,8 +54,8 @@ void gateway_config_destroy(struct gateway_config *c); /* NULL is fine */
 /* Every value in force; as text it is a file that means the same again. */
 void gateway_config_show(const struct gateway_config *c, enum config_form form, bool with_origins,
                          struct strbuf *out);
-/* Help of a key ("lease.time"), of a section ("lease", "observer"), of all outside of observers ("gateway"), or of
- * all (NULL). E_NODATA: no such key, *why has the nearest. */
+/* Help of a key ("lease.time"), of a section ("lease", "observer"), of all outside of observers ("gateway"),
+ * or of all (NULL). E_NODATA: no such key, *why has the nearest. */
 int gateway_config_explain(const char *key, enum config_form form, struct strbuf *out, struct diag *why);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The table: all that parser, check, show, explain and docs know of a key is here. And the kinds of values that only
- * the gateway has. */
+/* The table: all that parser, check, show, explain and docs know of a key is here. And the kinds of values
+ * that only the gateway has. */
 #include "gateway/config_internal.h"
 
 #include "base/clock.h"
@@ -14,22 +14,18 @@
 
 /* ---------------------------------------------------------------- addresses */
 
+/* HOST, HOST:PORT, [HOST] or [HOST]:PORT; not empty. */
 static bool split_host(struct slice text, struct config_address *out)
 {
-    const char *colon = memrchr(text.p, ':', text.n);
-    if (text.n && text.p[0] == '[') {
-        const char *close = memchr(text.p, ']', text.n);
-        if (!close || (close + 1 != text.p + text.n && close[1] != ':'))
-            return false;
-        out->host = slice_of(text.p + 1, (size_t)(close - text.p) - 1);
-        colon = close + 1 == text.p + text.n ? NULL : close + 1;
-    } else {
-        out->host = slice_of(text.p, colon ? (size_t)(colon - text.p) : text.n);
-        if (memchr(out->host.p, ':', out->host.n))
-            return false;
-    }
-    out->port = colon ? slice_from(text, (size_t)(colon - text.p) + 1) : SLICE_LIT(GATEWAY_PORT);
-    return out->host.n > 0;
+    bool has_brackets = text.p[0] == '[';
+    const char *stop = memchr(text.p, has_brackets ? ']' : ':', text.n);
+    size_t n = stop ? (size_t)(stop - text.p) : text.n;
+    struct slice rest = slice_from(text, n + has_brackets);
+    if (has_brackets && !stop)
+        return false;
+    out->host = slice_of(text.p + has_brackets, n - has_brackets);
+    out->port = rest.n ? slice_from(rest, 1) : SLICE_LIT(GATEWAY_PORT);
+    return out->host.n > 0 && (rest.n == 0 || rest.p[0] == ':');
 }
 
 bool config_address_parse(struct slice text, struct config_address *out)
@@ -37,8 +33,7 @@ bool config_address_parse(struct slice text, struct config_address *out)
     static const struct {
         struct slice scheme;
         enum address_kind kind;
-    } schemes[] = {
-        {{"tcp://", 6}, ADDRESS_TCP}, {{"tls://", 6}, ADDRESS_TLS}, {{"unix:", 5}, ADDRESS_UNIX}};
+    } schemes[] = {{{"tcp://", 6}, ADDRESS_TCP}, {{"tls://", 6}, ADDRESS_TLS}, {{"unix:", 5}, ADDRESS_UNIX}};
     uint64_t port;
     *out = (struct config_address){.kind = ADDRESS_TCP};
     if (text.n == 0 || text_has_control(text) || memchr(text.p, ',', text.n) || memchr(text.p, ' ', text.n))
@@ -81,9 +76,11 @@ static int store_listen(const struct config_value *v, const char *const *texts, 
     for (size_t i = 0; i < n; i++)
         if (!config_address_parse(slice_str(texts[i]), &address))
             return config_refuse(
-                v, "\"%.80s\" is not an address; write tcp://HOST:PORT, tls://HOST:PORT or unix:PATH", texts[i]);
+                v, "\"%.80s\" is not an address; write tcp://HOST:PORT, tls://HOST:PORT or unix:PATH",
+                texts[i]);
     if (n == 0)
-        return config_refuse(v, "there is none to listen on; leave it out, or write tcp://127.0.0.1:" GATEWAY_PORT);
+        return config_refuse(
+            v, "there is none to listen on; leave it out, or write tcp://127.0.0.1:" GATEWAY_PORT);
     return config_store_joined(v, texts, n, ',', &member(v, base, const char *));
 }
 
@@ -94,8 +91,8 @@ static int store_udp(const struct config_value *v, const char *const *texts, siz
     bool is_good = !strstr(texts[0], "//") && config_address_parse(slice_str(texts[0]), &address) &&
                    address.kind != ADDRESS_UNIX;
     if (*texts[0] && !is_good)
-        return config_refuse(v, "\"%.80s\" is not an address for datagrams; write HOST:PORT, or \"\" for none",
-                             texts[0]);
+        return config_refuse(
+            v, "\"%.80s\" is not an address for datagrams; write HOST:PORT, or \"\" for none", texts[0]);
     member(v, base, const char *) = texts[0];
     return 0;
 }
@@ -103,7 +100,8 @@ static int store_udp(const struct config_value *v, const char *const *texts, siz
 /* ---------------------------------------------------------------- other kinds */
 
 /* The place of the word is the number of the wire. */
-_Static_assert(SEAL_NONE == 0 && SEAL_AUTHENTIC == 1 && SEAL_PRIVATE == 2, "the words of `security` are in this order");
+_Static_assert(SEAL_NONE == 0 && SEAL_AUTHENTIC == 1 && SEAL_PRIVATE == 2,
+               "the words of `security` are in this order");
 
 static int store_level(const struct config_value *v, const char *const *texts, size_t n, void *base)
 {
@@ -121,8 +119,8 @@ static int store_assign(const struct config_value *v, const char *const *texts, 
         struct slice text = slice_str(texts[i]);
         size_t name = strcspn(texts[i], "=");
         if (name == text.n || !text_is_name(slice_of(text.p, name)) || text_has_control(text))
-            return config_refuse(v, "\"%.80s\" is not a setting; write \"KEY=VALUE\", e.g. \"vector.every=2s\"",
-                                 texts[i]);
+            return config_refuse(
+                v, "\"%.80s\" is not a setting; write \"KEY=VALUE\", e.g. \"vector.every=2s\"", texts[i]);
     }
     return config_store_joined(v, texts, n, '\n', &member(v, base, const char *));
 }
@@ -157,8 +155,9 @@ static int store_file(const struct config_value *v, const char *const *texts, si
     struct slice text = slice_str(texts[0]);
     (void)n; /* one, as it is no list */
     if (text.n == 0 || text_has_control(text) || (text.p[0] != '/' && !slice_eq(text, SLICE_LIT("-"))))
-        return config_refuse(v, "\"%.80s\" is not a path from the root; begin with /, or write - for standard output",
-                             texts[0]);
+        return config_refuse(
+            v, "\"%.80s\" is not a path from the root; begin with /, or write - for standard output",
+            texts[0]);
     member(v, base, const char *) = texts[0];
     return 0;
 }
@@ -182,23 +181,27 @@ static const struct config_key gateway_keys[] = {
      .own = &own_listen,
      .offset = GATEWAY(listen),
      .default_text = "tcp://127.0.0.1:" GATEWAY_PORT,
-     .help = "where connections are taken: `tcp://HOST:PORT`, `tls://HOST:PORT`, `unix:PATH`; port 0: any that is "
+     .help = "where connections are taken: `tcp://HOST:PORT`, `tls://HOST:PORT`, `unix:PATH`; port 0: any "
+             "that is "
              "free. Other hosts can only come by `tls://`, unless `insecure`"},
     {.name = "udp",
      .type = CONFIG_OWN,
      .own = &own_udp,
      .offset = GATEWAY(udp),
-     .help = "where samples are taken as datagrams: `HOST:PORT`; empty: nowhere, they come by the connections. "
-             "Default: host and port of the first of `listen` that has them; port 0: as that one"},
+     .help =
+         "where samples are taken as datagrams: `HOST:PORT`; empty: nowhere, they come by the connections. "
+         "Default: host and port of the first of `listen` that has them; port 0: as that one"},
     {.name = "socket",
      .type = CONFIG_PATH,
      .offset = GATEWAY(socket),
-     .help = "the Unix socket for commands and programs on this host; empty: none. Default: `gateway.sock` in "
-             "run_dir; none where journal or state_dir is given and run_dir is not"},
+     .help =
+         "the Unix socket for commands and programs on this host; empty: none. Default: `gateway.sock` in "
+         "run_dir; none where journal or state_dir is given and run_dir is not"},
     {.name = "state_dir",
      .type = CONFIG_PATH,
      .offset = GATEWAY(state_dir),
-     .help = "keeps the journal and the hashes of join tokens. Default: `/var/lib/gridline/gateway` for root, else "
+     .help = "keeps the journal and the hashes of join tokens. Default: `/var/lib/gridline/gateway` for "
+             "root, else "
              "`gridline/gateway` in $XDG_STATE_HOME or ~/.local/state; none where only journal is given"},
     {.name = "run_dir",
      .type = CONFIG_PATH,
@@ -227,20 +230,23 @@ static const struct config_key gateway_keys[] = {
      .type = CONFIG_PATH,
      .offset = GATEWAY(identity),
      .default_text = "",
-     .help = "the site's folder with this gateway's key and certificate, as `gridline init` makes it; empty: no TLS"},
+     .help = "the site's folder with this gateway's key and certificate, as `gridline init` makes it; empty: "
+             "no TLS"},
     {.name = "security",
      .type = CONFIG_OWN,
      .own = &own_level,
      .offset = GATEWAY(level),
      .default_text = "private",
      .words = "none|authentic|private",
-     .help = "how datagrams of other hosts are protected: `authentic`: signed, readable; `private`: encrypted, too; "
+     .help = "how datagrams of other hosts are protected: `authentic`: signed, readable; `private`: "
+             "encrypted, too; "
              "`none` needs `insecure`"},
     {.name = "insecure",
      .type = CONFIG_FLAG,
      .offset = GATEWAY(is_insecure),
      .default_text = "false",
-     .help = "other hosts may come without TLS: nobody knows who they are, and everybody on the way reads along"},
+     .help =
+         "other hosts may come without TLS: nobody knows who they are, and everybody on the way reads along"},
     {.name = "assign",
      .type = CONFIG_OWN,
      .own = &own_assign,
@@ -265,7 +271,8 @@ static const struct config_key gateway_keys[] = {
      .default_text = "10s",
      .min = "100ms",
      .max = "20m",
-     .help = "how often workers renew it; at most a third of lease.time, so that two renewals may get lost. Where it is "
+     .help = "how often workers renew it; at most a third of lease.time, so that two renewals may get lost. "
+             "Where it is "
              "not given it is shortened to that"},
     {.name = "ledger.file",
      .type = CONFIG_PATH,
@@ -305,7 +312,8 @@ static const struct config_key observer_keys[] = {
      .type = CONFIG_OWN,
      .own = &own_file,
      .offset = OBSERVER(path),
-     .help = "of type file: which. A file that was rotated has the time behind its name, `PATH.20261115T212028Z`"},
+     .help = "of type file: which. A file that was rotated has the time behind its name, "
+             "`PATH.20261115T212028Z`"},
     {.name = "encoding",
      .type = CONFIG_WORD,
      .offset = OBSERVER(encoding),

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The observers of a gateway: which events each gets, what it made of them, and when it fails. An observer sees a
- * view of the batch with the events that pass its filter; nothing is copied but the small struct event, and not even
- * that when all pass. */
+/* The observers of a gateway: which events each gets, what it made of them, and when it fails. An observer
+ * sees a view of the batch with the events that pass its filter; nothing is copied but the small struct
+ * event, and not even that when all pass. */
 #include "gateway/observer.h"
 
 #include "base/clock.h"
@@ -58,7 +58,8 @@ static int make(struct observer *o, const struct observer_config *c, struct diag
             o->ops = kinds[i];
     if (!o->ops)
         return diag_set(why, -EINVAL, 0, "observer %s: there is no type '%s'", c->name, c->type);
-    int r = c->where && *c->where ? predicate_compile(slice_str(c->where), clock_utc_ns(), &o->where, &inner) : 0;
+    int r =
+        c->where && *c->where ? predicate_compile(slice_str(c->where), clock_utc_ns(), &o->where, &inner) : 0;
     if (r == 0)
         r = o->ops->create(c, &o->self, &inner);
     if (r < 0)
@@ -66,7 +67,8 @@ static int make(struct observer *o, const struct observer_config *c, struct diag
     return r;
 }
 
-int observers_create(const struct observer_config *configs, size_t n, struct observers **out, struct diag *why)
+int observers_create(const struct observer_config *configs, size_t n, struct observers **out,
+                     struct diag *why)
 {
     struct observers *o = mem_alloc(sizeof *o);
     int r = 0;
@@ -85,7 +87,8 @@ int observers_create(const struct observer_config *configs, size_t n, struct obs
 static void set_failing(struct observer *o, int error)
 {
     if (error < 0 && !o->is_failing)
-        log_error("observer %s: %s; events wait for it, then they are dropped and counted", o->name, err_text(error));
+        log_error("observer %s: %s; events wait for it, then they are dropped and counted", o->name,
+                  err_text(error));
     else if (error == 0 && o->is_failing)
         log_info("observer %s: works again; %" PRIu64 " events were dropped so far", o->name, o->dropped);
     o->is_failing = error < 0;
@@ -130,7 +133,8 @@ static bool passes(struct observer *o, const struct event *e)
     return o->last_matches && (!o->where || predicate_test(o->where, e));
 }
 
-/* Events of b that pass, in o->view: how many. o->last is an address only, good as long as the batch holds its schema. */
+/* Events of b that pass, in o->view: how many. o->last is an address only, good as long as the batch holds
+ * its schema. */
 static size_t select_events(struct observers *all, struct observer *o, const struct batch *b)
 {
     size_t n = 0;

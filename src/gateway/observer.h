@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* observer.h - what a gateway does with the events that are in its journal, by configuration (DG-12). One file and one
- * line in observer.c's list each: text (a terminal), file (rotating, any encoding, compressed); the archive is the
- * next. An observer gets batches, filtered, and never holds anything up: one that fails is told once, counts what
- * it lost, and is tried again. Everything is on the loop. */
+/* observer.h - what a gateway does with the events that are in its journal, by configuration (DG-12). One
+ * file and one line in observer.c's list each: text (a terminal), file (rotating, any encoding, compressed);
+ * the archive is the next. An observer gets batches, filtered, and never holds anything up: one that fails is
+ * told once, counts what it lost, and is tried again. Everything is on the loop. */
 #ifndef GRIDLINE_GATEWAY_OBSERVER_H
 #define GRIDLINE_GATEWAY_OBSERVER_H
 
@@ -14,13 +14,13 @@ struct config_entry;
 /* `observer NAME { type = file  path = "..." ... }`; values as given, NULL = not given. */
 struct observer_config {
     const char *name, *type;
-    const char *events, *where; /* patterns by commas and a predicate; "" = all */
-    const char *path;           /* file: "-" and text: standard output */
-    const char *encoding;       /* default ulm; text on a terminal: short lines for people */
-    const char *compression;    /* "none", "zstd", "gzip" */
-    uint64_t max_bytes;         /* rotate at that size; 0 = never */
-    int64_t max_age_ns;         /* rotate at that age; 0 = never */
-    uint32_t keep;              /* rotated files that stay; 0 = all */
+    const char *events, *where;       /* patterns by commas and a predicate; "" = all */
+    const char *path;                 /* file: "-" and text: standard output */
+    const char *encoding;             /* default ulm; text on a terminal: short lines for people */
+    const char *compression;          /* "none", "zstd", "gzip" */
+    uint64_t max_bytes;               /* rotate at that size; 0 = never */
+    int64_t max_age_ns;               /* rotate at that age; 0 = never */
+    uint32_t keep;                    /* rotated files that stay; 0 = all */
     const struct config_entry *given; /* every key that was given (config/config.h), for showing; else NULL */
     size_t n_given;
 };
@@ -29,9 +29,11 @@ struct observer_ops {
     const char *type, *summary;
     /* *out is untouched on failure, and *why says what is wrong. */
     int (*create)(const struct observer_config *c, void **out, struct diag *why);
-    /* 0: the events are its now; or an error: the batch, which has at least one event, is lost to this observer. */
+    /* 0: the events are its now; or an error: the batch, which has at least one event, is lost to this
+     * observer. */
     int (*take)(void *self, const struct batch *b);
-    /* Once a second and at the end: write out, rotate by age. now: monotonic. An error: what it has taken waits. */
+    /* Once a second and at the end: write out, rotate by age. now: monotonic. An error: what it has taken
+     * waits. */
     int (*tick)(void *self, int64_t now_ns);
     /* Events that were taken and are not written yet. */
     uint64_t (*queued)(const void *self);
@@ -48,7 +50,8 @@ struct observer_counts {
 
 struct observers;
 /* Borrows nothing of configs. *out is untouched on failure; *why names the observer. */
-int observers_create(const struct observer_config *configs, size_t n, struct observers **out, struct diag *why);
+int observers_create(const struct observer_config *configs, size_t n, struct observers **out,
+                     struct diag *why);
 void observers_destroy(struct observers *o); /* NULL is fine; says how many events could not be written */
 bool observers_has_any(const struct observers *o); /* NULL is fine */
 void observers_batch(struct observers *o, const struct batch *b);

@@ -3,20 +3,23 @@
  *
  *     take --encode--> plain --a frame--> sink.waiting --write--> the file
  *
- * At a tick, or when FRAME_MAX bytes of text have come together, `plain` becomes one compressed frame (compress.h), or
- * none, and is written. So a kill -9 costs at most what came since the last tick, and the file is then readable with
- * zstd -d or gunzip to its last whole frame: nothing of a stream's state is left to flush. (Compressing whole files
- * when they are rotated would need a thread, or hold up the loop for 64 MiB.) It is not synced: what has to survive a
- * power cut is in the journal.
+ * At a tick, or when FRAME_MAX bytes of text have come together, `plain` becomes one compressed frame
+ * (compress.h), or none, and is written. So a kill -9 costs at most what came since the last tick, and the
+ * file is then readable with zstd -d or gunzip to its last whole frame: nothing of a stream's state is left
+ * to flush. (Compressing whole files when they are rotated would need a thread, or hold up the loop for 64
+ * MiB.) It is not synced: what has to survive a power cut is in the journal.
  *
- * Rotation: the tail of the file (XML has one) is written; when everything is, the file is renamed and a new one begun.
- * Until then nothing more becomes a frame, so that no event lands behind the tail. The old file's name is
+ * Rotation: the tail of the file (XML has one) is written; when everything is, the file is renamed and a new
+ * one begun. Until then nothing more becomes a frame, so that no event lands behind the tail. The old file's
+ * name is
  *
- *     PATH.YYYYMMDDTHHMMSSZ[.zst|.gz]        UTC; where PATH ends with .zst or .gz already, that goes to the end
+ *     PATH.YYYYMMDDTHHMMSSZ[.zst|.gz]     UTC; a PATH that ends with .zst or .gz has it at the end then
  *
- * or, so that the names' order is that of the events, a second after the newest. At start, and when SIGHUP finds the file still there, lines and binary without
- * compression are appended to (a torn last line gets its line end first); other files are rotated first: behind a torn
- * frame nobody could read on, and an XML document has one end. */
+ * or, so that the names' order is that of the events, a second after the newest.
+ *
+ * At start, and when SIGHUP finds the file still there, lines and binary without compression are appended to
+ * (a torn last line gets its line end first); other files are rotated first: behind a torn frame nobody could
+ * read on, and an XML document has one end. */
 #include "gateway/observer.h"
 
 #include "base/clock.h"
@@ -34,11 +37,11 @@
 #include <unistd.h>
 
 enum {
-    FRAME_MAX = 128 << 10,   /* bytes of text in a frame, and a batch more */
-    WAITING_MAX = 4 << 20,   /* bytes that wait, text and frames; then whole batches are dropped */
+    FRAME_MAX = 128 << 10, /* bytes of text in a frame, and a batch more */
+    WAITING_MAX = 4 << 20, /* bytes that wait, text and frames; then whole batches are dropped */
     FILE_MODE = 0640,
-    STAMP = 16,              /* 20261115T212028Z */
-    RETRY_S = 60             /* until the next try after a rotation that failed */
+    STAMP = 16,  /* 20261115T212028Z */
+    RETRY_S = 60 /* until the next try after a rotation that failed */
 };
 
 /* What comes when all that waits is written. */
@@ -209,8 +212,8 @@ static int prune(const struct file *f)
     return r;
 }
 
-/* The time that the next one is named after: now, or a second after the newest, whatever the clock says: the order of
- * the names is that of the events. */
+/* The time that the next one is named after: now, or a second after the newest, whatever the clock says: the
+ * order of the names is that of the events. */
 static int next_stamp(const struct file *f, int64_t *out)
 {
     struct names names;
@@ -222,7 +225,8 @@ static int next_stamp(const struct file *f, int64_t *out)
         const char *stamp = names.v[names.n - 1] + stem(f).n - folder_bytes(f) + 1;
         memcpy(digits, stamp, 8);
         memcpy(digits + 8, stamp + 9, 6);
-        if (clock_parse_ulm(slice_of(digits, sizeof digits), &newest_ns, NULL) == 0 && *out < newest_ns + NS_PER_S)
+        if (clock_parse_ulm(slice_of(digits, sizeof digits), &newest_ns, NULL) == 0 &&
+            *out < newest_ns + NS_PER_S)
             *out = newest_ns + NS_PER_S;
     }
     names_fini(&names);
@@ -270,14 +274,15 @@ static void close_file(struct file *f)
     f->written_at_open = f->sink.written;
 }
 
-/* Opens path. What another run has left there is appended to, or moved away. Nothing waits. */
-static int open_current(struct file *f)
+/* Opens path. What another run has left there is appended to, or moved away; what is whole, because it is
+ * ours and could not be moved, is appended to in any case. Nothing waits. */
+static int open_current(struct file *f, bool is_whole)
 {
     struct stat st = {0};
     int r = sink_open(&f->sink, f->path, FILE_MODE);
     if (r == 0 && f->sink.is_regular && !f->sink.is_borrowed && fstat(f->sink.fd, &st) < 0)
         st.st_size = 0;
-    if (r == 0 && st.st_size > 0 && !can_append(f)) {
+    if (r == 0 && st.st_size > 0 && !is_whole && !can_append(f)) {
         close_file(f);
         r = move_away(f);
         if (r == 0)
@@ -290,7 +295,7 @@ static int open_current(struct file *f)
     f->size_at_open = (uint64_t)st.st_size;
     f->written_at_open = f->sink.written;
     f->opened_ns = f->now_ns;
-    if (st.st_size > 0 && f->encoding->is_lines && !ends_with_line(f->path, st.st_size))
+    if (st.st_size > 0 && !f->compressor && f->encoding->is_lines && !ends_with_line(f->path, st.st_size))
         strbuf_add_char(&f->sink.waiting, '\n');
     return 0;
 }
@@ -311,7 +316,7 @@ static int push(struct file *f)
     return 0;
 }
 
-/* Everything is written: what was to come then. The file is closed if this fails, and opened by the next try. */
+/* Everything is written: what was to come then. If this fails the file is closed; the next try opens it. */
 static int switch_file(struct file *f)
 {
     bool is_rotation = f->next == ROTATE;
@@ -322,14 +327,14 @@ static int switch_file(struct file *f)
         f->retry_ns = f->now_ns + RETRY_S * NS_PER_S;
     if (is_rotation && moved == 0)
         moved = prune(f);
-    int r = open_current(f);
+    int r = open_current(f, is_rotation && moved < 0);
     return r < 0 ? r : moved;
 }
 
 /* Writes as much as goes without waiting. */
 static int write_out(struct file *f)
 {
-    int r = f->sink.fd < 0 ? open_current(f) : 0;
+    int r = f->sink.fd < 0 ? open_current(f, false) : 0;
     if (r == 0 && f->next == GO_ON)
         r = push(f);
     if (r == 0)
@@ -373,7 +378,8 @@ static bool is_due(const struct file *f)
     bool is_ours = f->sink.fd >= 0 && f->sink.is_regular && !f->sink.is_borrowed;
     if (!is_ours || size == 0 || f->next != GO_ON || f->now_ns < f->retry_ns)
         return false;
-    return (f->max_bytes && size >= f->max_bytes) || (f->max_age_ns && f->now_ns - f->opened_ns >= f->max_age_ns);
+    return (f->max_bytes && size >= f->max_bytes) ||
+           (f->max_age_ns && f->now_ns - f->opened_ns >= f->max_age_ns);
 }
 
 static int write_and_rotate(struct file *f)
@@ -413,7 +419,7 @@ static int start(struct file *f, const struct observer_config *c, struct diag *w
         r = encoder_create(f->encoding, &f->encoder);
     if (r < 0)
         return diag_set(why, r, 0, "%s", err_text(r));
-    r = open_current(f);
+    r = open_current(f, false);
     return r < 0 ? diag_set(why, r, 0, "%s: %s", c->path, err_text(r)) : 0;
 }
 
@@ -478,7 +484,7 @@ static void reopen(void *self)
 {
     struct file *f = self;
     if (f->sink.fd >= 0 && begin_end(f, REOPEN) == 0) /* one that is closed is opened again in any case */
-        (void)write_out(f); /* it waits then; the next tick tells of an error */
+        (void)write_out(f);                           /* it waits then; the next tick tells of an error */
 }
 
 const struct observer_ops observer_file = {

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Events on standard output: in any encoding, or, on a terminal and when no encoding was asked for, as short lines:
+/* Events on standard output: in any encoding, or, on a terminal and when no encoding was asked for, as short
+ * lines:
  *
  *     21:20:28.123 node7 cpu user=3.5 idle=92.1
  *     21:20:28.124 node7 job.state [warning] id=7 state="not running"
  *
- * What a peer wrote can't move the cursor or recolour the terminal: control characters, C1's too, are \xHH. Times are UTC. */
+ * Times are UTC. What a peer wrote can't move the cursor or recolour the terminal: control characters, C1's
+ * too, are \xHH. */
 #include "gateway/observer.h"
 
 #include "base/clock.h"
@@ -134,7 +136,7 @@ static void add_value(struct strbuf *out, struct value v)
 static void add_line(struct strbuf *out, const struct event *e)
 {
     char time[CLOCK_TEXT_MAX];
-    enum { CLOCK_AT = 11, CLOCK_N = 12 }; /* 21:20:28.123 of 2026-11-15T21:20:28.123456Z */
+    enum { CLOCK_AT = 11, CLOCK_N = 12 };    /* 21:20:28.123 of 2026-11-15T21:20:28.123456Z */
     (void)clock_print_iso(time, e->time_ns); /* always has a fraction */
     strbuf_add(out, time + CLOCK_AT, CLOCK_N);
     strbuf_add_char(out, ' ');

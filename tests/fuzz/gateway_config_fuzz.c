@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Any text as the gateway's configuration. Loading ends, and either says what is wrong or gives a configuration that,
- * shown, loads again and is shown in the same words; and that holds what the gateway relies on: nothing is open to other
- * hosts without TLS or `insecure`, every observer has a type that there is, and a file its path. */
+/* Any text as the gateway's configuration. Loading ends, and either says what is wrong or gives a
+ * configuration that, shown, loads again and is shown in the same words; and that holds what the gateway
+ * relies on: nothing is open to other hosts without TLS or `insecure`, every observer has a type that there
+ * is, and a file its path. */
 #include "gateway/config_internal.h"
 
 #include <errno.h>
@@ -48,14 +49,16 @@ static void check_safe(const struct gateway_config *c)
     }
     if (*c->udp && (!config_address_parse(slice_str(c->udp), &address) || address.kind == ADDRESS_UNIX))
         abort();
-    if (c->level > SEAL_PRIVATE || c->renew_ms == 0 || c->renew_ms > c->lease_ms / 3 || c->connections_max == 0)
+    if (c->level > SEAL_PRIVATE || c->renew_ms == 0 || c->renew_ms > c->lease_ms / 3 ||
+        c->connections_max == 0)
         abort();
     if (!*c->journal)
         abort();
     for (size_t i = 0; i < c->n_observers; i++) {
         const struct observer_config *o = &c->observers[i];
         bool is_file = strcmp(o->type, "file") == 0;
-        if ((!is_file && strcmp(o->type, "text") != 0) || is_file != (o->path != NULL) || !o->events || !o->where)
+        if ((!is_file && strcmp(o->type, "text") != 0) || is_file != (o->path != NULL) || !o->events ||
+            !o->where)
             abort();
     }
 }

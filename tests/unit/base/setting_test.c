@@ -8,7 +8,8 @@
 
 static void test_flags(void **unused)
 {
-    static const char *const yes[] = {"true", "yes", "on", "1", "TRUE", "Yes"}, *const no[] = {"false", "no", "off", "0"};
+    static const char *const yes[] = {"true", "yes", "on", "1", "TRUE", "Yes"}, *const no[] = {"false", "no",
+                                                                                               "off", "0"};
     bool flag;
     (void)unused;
     for (size_t i = 0; i < 6; i++) {

@@ -146,8 +146,10 @@ static void test_every_key(void **unused)
           "connections_max = 9\nidentity = \"/i\"\nsecurity = authentic\ninsecure = yes\n"
           "assign = {\"vector.every=2s\", \"disk.mode=off\"}\nready_file = \"/f\"\n"
           "lease { time = 5s  renew = 1500ms }\nledger { file = \"/l\"  every = 2s }\n"
-          "observer one { type = text  events = {\"job.*\", disk}  where = \"level <= 'warning'\"  encoding = ndjson }\n"
-          "observer two { type = file  path = \"/x\"  encoding = binary  compress = zstd  max_size = 1MiB  max_age = 1h"
+          "observer one { type = text  events = {\"job.*\", disk}  where = \"level <= 'warning'\"  encoding "
+          "= ndjson }\n"
+          "observer two { type = file  path = \"/x\"  encoding = binary  compress = zstd  max_size = 1MiB  "
+          "max_age = 1h"
           "  keep = 3 }\n");
     assert_string_equal(config->listen, "tcp://127.0.0.1:1,tls://0.0.0.0:2,unix:/s");
     assert_string_equal(config->udp, "[::1]:5");
@@ -233,8 +235,9 @@ static void test_folders_of_a_user(void **unused)
 static void test_udp_follows_listen(void **unused)
 {
     static const char *const cases[][2] = {
-        {"tcp://127.0.0.1:0", "127.0.0.1:0"}, {"tcp://localhost", "localhost:14830"}, {"127.0.0.2:7", "127.0.0.2:7"},
-        {"tcp://[::1]:7", "[::1]:7"},         {"tcp://[::1]", "[::1]:14830"},         {"unix:/a", ""},
+        {"tcp://127.0.0.1:0", "127.0.0.1:0"},   {"tcp://localhost", "localhost:14830"},
+        {"127.0.0.2:7", "127.0.0.2:7"},         {"tcp://[::1]:7", "[::1]:7"},
+        {"tcp://[::1]", "[::1]:14830"},         {"unix:/a", ""},
         {"unix:/a,127.1.2.3:9", "127.1.2.3:9"},
     };
     (void)unused;
@@ -253,46 +256,58 @@ static void test_udp_follows_listen(void **unused)
 static void test_bad_values(void **unused)
 {
     static const char *const cases[][2] = {
-        {"listen = http://a", "listen: \"http://a\" is not an address; write tcp://HOST:PORT, tls://HOST:PORT or "
-                              "unix:PATH"},
-        {"listen = ::1:5", "listen: \"::1:5\" is not an address; write tcp://HOST:PORT, tls://HOST:PORT or unix:PATH"},
-        {"listen = a:70000", "listen: \"a:70000\" is not an address; write tcp://HOST:PORT, tls://HOST:PORT or "
-                             "unix:PATH"},
-        {"udp = tcp://a:1", "udp: \"tcp://a:1\" is not an address for datagrams; write HOST:PORT, or \"\" for none"},
-        {"udp = unix:a", "udp: \"unix:a\" is not an address for datagrams; write HOST:PORT, or \"\" for none"},
+        {"listen = http://a",
+         "listen: \"http://a\" is not an address; write tcp://HOST:PORT, tls://HOST:PORT or "
+         "unix:PATH"},
+        {"listen = ::1:5",
+         "listen: \"::1:5\" is not an address; write tcp://HOST:PORT, tls://HOST:PORT or unix:PATH"},
+        {"listen = a:70000",
+         "listen: \"a:70000\" is not an address; write tcp://HOST:PORT, tls://HOST:PORT or "
+         "unix:PATH"},
+        {"udp = tcp://a:1",
+         "udp: \"tcp://a:1\" is not an address for datagrams; write HOST:PORT, or \"\" for none"},
+        {"udp = unix:a",
+         "udp: \"unix:a\" is not an address for datagrams; write HOST:PORT, or \"\" for none"},
         {"state_dir = here", "state_dir: \"here\" is not a path from the root; begin with /"},
         {"run_dir = \"\"", "run_dir: it can't be empty"},
         {"journal_max = 1k", "journal_max: \"1k\" is out of range; it can be 1MiB to 1TiB"},
         {"journal_max = much", "journal_max: \"much\" is not a size; write 64KiB"},
         {"connections_max = 0", "connections_max: \"0\" is out of range; it can be 1 to 1000000"},
-        {"connections_max = 5000000000", "connections_max: \"5000000000\" is out of range; it can be 1 to 1000000"},
+        {"connections_max = 5000000000",
+         "connections_max: \"5000000000\" is out of range; it can be 1 to 1000000"},
         {"connections_max = -1", "connections_max: \"-1\" is not a number; write 100"},
         {"security = high", "security: \"high\" is none of none|authentic|private"},
         {"insecure = maybe", "insecure: \"maybe\" is not a flag; write true or false"},
-        {"assign = vector", "assign: \"vector\" is not a setting; write \"KEY=VALUE\", e.g. \"vector.every=2s\""},
-        {"assign = \"a b=1\"", "assign: \"a b=1\" is not a setting; write \"KEY=VALUE\", e.g. \"vector.every=2s\""},
+        {"assign = vector",
+         "assign: \"vector\" is not a setting; write \"KEY=VALUE\", e.g. \"vector.every=2s\""},
+        {"assign = \"a b=1\"",
+         "assign: \"a b=1\" is not a setting; write \"KEY=VALUE\", e.g. \"vector.every=2s\""},
         {"lease { tme = 10s }", "lease: no key \"tme\"; did you mean time?"},
         {"lease { time = 2d }", "lease.time: \"2d\" is out of range; it can be 1s to 1h"},
-        {"lease { renew = 11s }", "lease.renew: it is more than a third of lease.time: two lost renewals would end a "
-                                  "lease; give less, or a longer lease.time"},
+        {"lease { renew = 11s }",
+         "lease.renew: it is more than a third of lease.time: two lost renewals would end a "
+         "lease; give less, or a longer lease.time"},
         {"ledger { every = 0s }", "ledger.every: \"0s\" is out of range; it can be 1s to 366d"},
         {"lisen = a", "no key or section \"lisen\"; did you mean listen?"},
         {"leese { }", "no key or section \"leese\"; did you mean lease?"},
         {"zzzzzz = 1", "no key or section \"zzzzzz\"; `gridline config explain --gateway` lists them"},
         {"observer { type = text }", "observer needs a name of its own; write it before the {"},
-        {"observer o { path = \"/a\" }", "observer.o.type: it is missing: what it does: `text`: lines on standard "
-                                         "output; `file`: a file that rotates"},
+        {"observer o { path = \"/a\" }",
+         "observer.o.type: it is missing: what it does: `text`: lines on standard "
+         "output; `file`: a file that rotates"},
         {"observer o { type = tape }", "observer.o.type: \"tape\" is none of text|file"},
         {"observer o { type = file }", "observer.o: type = file needs a path; write path = "
                                        "\"/var/log/gridline/events.ulm\""},
-        {"observer o { type = file path = a }", "observer.o.path: \"a\" is not a path from the root; begin with /, or "
-                                                "write - for standard output"},
+        {"observer o { type = file path = a }",
+         "observer.o.path: \"a\" is not a path from the root; begin with /, or "
+         "write - for standard output"},
         {"observer o { type = text keep = 3 }", "observer.o: keep is for type = file; leave it out"},
         {"observer o { type = text encoding = csv }", "observer.o.encoding: \"csv\" is none of "
                                                       "ulm|bp|ndjson|xml|binary"},
         {"observer o { type = text compres = zstd }", "observer: no key \"compres\"; did you mean compress?"},
-        {"observer o { type = text where = \"level <\" }", "observer.o.where: at byte 8: the predicate ends where a "
-                                                           "value or field should come; docs/predicate.md has the language"},
+        {"observer o { type = text where = \"level <\" }",
+         "observer.o.where: at byte 8: the predicate ends where a "
+         "value or field should come; docs/predicate.md has the language"},
         {"observer o { type = text events = \"a b\" }", "observer.o.events: \"a b\" is not a pattern; write "
                                                         "{\"job.*\", disk}"},
     };
@@ -303,8 +318,9 @@ static void test_bad_values(void **unused)
         says[sizeof why.message - 1] = '\0'; /* as *why cuts it */
         refuses(cases[i][0], says);
     }
-    refuses_with("", (const char *[]){"listen=", NULL},
-                 "flag -s listen: listen: there is none to listen on; leave it out, or write tcp://127.0.0.1:14830");
+    refuses_with(
+        "", (const char *[]){"listen=", NULL},
+        "flag -s listen: listen: there is none to listen on; leave it out, or write tcp://127.0.0.1:14830");
 }
 
 static void test_same_path(void **unused)
@@ -317,18 +333,20 @@ static void test_same_path(void **unused)
 /* Other hosts need TLS, or somebody who says that they don't. */
 static void test_other_hosts(void **unused)
 {
-    static const char *const open_without_tls[] = {"tcp://0.0.0.0:1", "tcp://[::]:1", "node7:14830", "192.0.2.1",
-                                                   "tcp://[::ffff:127.0.0.1]:1", "tcp://128.0.0.1:1"};
-    static const char *const here[] = {"tcp://127.0.0.1:1", "tcp://127.9.9.9:1", "tcp://[::1]:1", "LocalHost:1",
-                                       "unix:/a"};
+    static const char *const open_without_tls[] = {
+        "tcp://0.0.0.0:1",  "tcp://[::]:1", "node7:14830", "192.0.2.1", "tcp://[::ffff:127.0.0.1]:1",
+        "tcp://128.0.0.1:1"};
+    static const char *const here[] = {"tcp://127.0.0.1:1", "tcp://127.9.9.9:1", "tcp://[::1]:1",
+                                       "LocalHost:1", "unix:/a"};
     char text[100], says[300];
     (void)unused;
     for (size_t i = 0; i < sizeof open_without_tls / sizeof *open_without_tls; i++) {
         (void)snprintf(text, sizeof text, "listen = \"%s\"\nudp = \"\"\n", open_without_tls[i]);
-        (void)snprintf(says, sizeof says,
-                       "gateway.conf:1: listen: %s is open to other hosts, without TLS; write tls:// and identity = "
-                       "FOLDER, or insecure = true",
-                       open_without_tls[i]);
+        (void)snprintf(
+            says, sizeof says,
+            "gateway.conf:1: listen: %s is open to other hosts, without TLS; write tls:// and identity = "
+            "FOLDER, or insecure = true",
+            open_without_tls[i]);
         refuses(text, says);
         loads_with(text, (const char *[]){"insecure=true", NULL});
     }
@@ -336,23 +354,27 @@ static void test_other_hosts(void **unused)
         (void)snprintf(text, sizeof text, "listen = \"%s\"\n", here[i]);
         loads(text);
     }
-    refuses("\nlisten = \"tls://0.0.0.0:1\"",
-            "gateway.conf:2: listen: tls://0.0.0.0:1 needs a certificate; make one with `gridline init` and write "
-            "identity = FOLDER");
+    refuses("\nlisten = \"tls://0.0.0.0:1\"", "gateway.conf:2: listen: tls://0.0.0.0:1 needs a certificate; "
+                                              "make one with `gridline init` and write "
+                                              "identity = FOLDER");
     loads("listen = \"tls://0.0.0.0:1\"\nidentity = \"/i\"");
     assert_string_equal(config->udp, "0.0.0.0:1");
-    refuses("udp = \"0.0.0.0:1\"", "gateway.conf:1: udp: 0.0.0.0:1 is open to other hosts, whose keys come by TLS; add a "
-                                   "tls:// address to listen, or write insecure = true");
+    refuses("udp = \"0.0.0.0:1\"",
+            "gateway.conf:1: udp: 0.0.0.0:1 is open to other hosts, whose keys come by TLS; add a "
+            "tls:// address to listen, or write insecure = true");
     loads("udp = \"0.0.0.0:1\"\ninsecure = true");
     refuses("listen = \"tls://0.0.0.0:1\"\nidentity = \"/i\"\nsecurity = none\n",
-            "gateway.conf:3: security: none is only for this host; write authentic or private, or insecure = true");
+            "gateway.conf:3: security: none is only for this host; write authentic or private, or insecure = "
+            "true");
     loads("security = none");
 }
 
 static void test_all_problems_are_told(void **unused)
 {
     (void)unused;
-    assert_int_equal(load_with("journal_max = 1\nlease { time = x }\nobserver a { type = text keep = -1 }\n", NULL), -EINVAL);
+    assert_int_equal(
+        load_with("journal_max = 1\nlease { time = x }\nobserver a { type = text keep = -1 }\n", NULL),
+        -EINVAL);
     assert_string_equal(problems.p,
                         "gateway.conf:1: journal_max: \"1\" is out of range; it can be 1MiB to 1TiB\n"
                         "gateway.conf:2: lease.time: \"x\" is not a duration; write 10s, 5m, 250ms\n"
@@ -367,8 +389,9 @@ static void test_later_wins(void **unused)
     write_file("gateway.d/10.conf", "lease { time = 41s }\nobserver o { keep = 2 }\n");
     assert_int_equal(setenv("GRIDLINE_GATEWAY_CONNECTIONS_MAX", "77", 1), 0);
     assert_int_equal(setenv("GRIDLINE_GATEWAY_OBSERVER_O_MAX_SIZE", "3MiB", 1), 0);
-    loads_with("lease { time = 40s  renew = 9s }\nconnections_max = 5\nobserver o { type = file  path = \"/p\" }\n",
-               (const char *[]){"lease.renew=8s", "observer.p.type=text", "observer.p.encoding=xml", NULL});
+    loads_with(
+        "lease { time = 40s  renew = 9s }\nconnections_max = 5\nobserver o { type = file  path = \"/p\" }\n",
+        (const char *[]){"lease.renew=8s", "observer.p.type=text", "observer.p.encoding=xml", NULL});
     assert_int_equal(config->lease_ms, 41000);
     assert_int_equal(config->renew_ms, 8000);
     assert_int_equal(config->connections_max, 77);
@@ -377,7 +400,9 @@ static void test_later_wins(void **unused)
     assert_int_equal(config->observers[0].max_bytes, 3 << 20);
     assert_string_equal(config->observers[1].encoding, "xml");
     assert_int_equal(setenv("GRIDLINE_GATEWAY_LISTN", "x", 1), 0);
-    refuses("", "environment GRIDLINE_GATEWAY_LISTN: there is no such key; did you mean GRIDLINE_GATEWAY_LISTEN?");
+    refuses(
+        "",
+        "environment GRIDLINE_GATEWAY_LISTN: there is no such key; did you mean GRIDLINE_GATEWAY_LISTEN?");
     unsetenv("GRIDLINE_GATEWAY_LISTN");
     unsetenv("GRIDLINE_GATEWAY_CONNECTIONS_MAX");
     unsetenv("GRIDLINE_GATEWAY_OBSERVER_O_MAX_SIZE");
@@ -394,7 +419,8 @@ static void test_shown_means_the_same(void **unused)
         "",
         "journal = \"/j\"\n",
         "listen = {\"unix:/a\"}\nassign = {\"a=1\", \"b=2\"}\nsecurity = authentic\n"
-        "observer o { type = file  path = \"/p\"  where = \"x = 'a'\"  events = {a, b} }\nobserver t { type = text }\n",
+        "observer o { type = file  path = \"/p\"  where = \"x = 'a'\"  events = {a, b} }\nobserver t { type "
+        "= text }\n",
     };
     struct strbuf first = {0}, again = {0};
     (void)unused;
@@ -462,11 +488,12 @@ static void test_explain(void **unused)
     struct strbuf out = {0};
     (void)unused;
     assert_int_equal(gateway_config_explain("lease", CONFIG_FORM_TEXT, &out, &why), 0);
-    assert_string_equal(out.p, "lease.time\n    how long a worker's lease lasts when it is not renewed\n"
-                               "    duration from 1s to 1h; default 30s\n\nlease.renew\n"
-                               "    how often workers renew it; at most a third of lease.time, so that two renewals may get\n"
-                               "    lost. Where it is not given it is shortened to that\n"
-                               "    duration from 100ms to 20m; default 10s\n");
+    assert_string_equal(
+        out.p, "lease.time\n    how long a worker's lease lasts when it is not renewed\n"
+               "    duration from 1s to 1h; default 30s\n\nlease.renew\n"
+               "    how often workers renew it; at most a third of lease.time, so that two renewals may get\n"
+               "    lost. Where it is not given it is shortened to that\n"
+               "    duration from 100ms to 20m; default 10s\n");
     strbuf_reset(&out);
     assert_int_equal(gateway_config_explain("observer.NAME.keep", CONFIG_FORM_TEXT, &out, &why), 0);
     assert_non_null(strstr(out.p, "observer.NAME.keep\n"));
@@ -481,7 +508,8 @@ static void test_explain(void **unused)
 /* Each allocation of a load fails once: no crash, no leak, and the load says so. */
 static void test_no_memory(void **unused)
 {
-    const char *text = "listen = {\"tcp://127.0.0.1:1\"}\nassign = {\"a=1\"}\nobserver o { type = file  path = \"/p\"  where = \"a = 1\" }\n";
+    const char *text = "listen = {\"tcp://127.0.0.1:1\"}\nassign = {\"a=1\"}\nobserver o { type = file  path "
+                       "= \"/p\"  where = \"a = 1\" }\n";
     (void)unused;
     for (uint64_t n = 1;; n++) {
         mem_fail_after(n);

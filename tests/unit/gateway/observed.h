@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* observed.h - for tests of observers: numbered events in batches, and reading back what was written of them. */
+/* observed.h - for tests of observers: numbered events in batches, and reading back what was written of them.
+ */
 #ifndef GRIDLINE_TESTS_OBSERVED_H
 #define GRIDLINE_TESTS_OBSERVED_H
 
@@ -106,7 +107,8 @@ static inline void run_tool(const char *const *arguments, const char *file, stru
 }
 
 /* The numbers of the events in that encoding: how many, at most max. *bad counts units that are none. */
-static inline size_t read_numbers(struct slice data, const char *encoding, int64_t *numbers, size_t max, size_t *bad)
+static inline size_t read_numbers(struct slice data, const char *encoding, int64_t *numbers, size_t max,
+                                  size_t *bad)
 {
     struct registry *registry = registry_create();
     struct batch_builder *builder = batch_builder_create(registry, 0);

@@ -44,8 +44,13 @@ static void test_filters(void **unused)
         const char *events, *where;
         size_t passed;
     } cases[] = {
-        {"", "", 30},        {"job.*", "", 20},     {"disk,job.end", "", 20},         {"nothing", "", 0},
-        {"", "number > 10", 20}, {"job.*", "level <= 'warning'", 10}, {"job.*", "number IN (5, 15, 25)", 2},
+        {"", "", 30},
+        {"job.*", "", 20},
+        {"disk,job.end", "", 20},
+        {"nothing", "", 0},
+        {"", "number > 10", 20},
+        {"job.*", "level <= 'warning'", 10},
+        {"job.*", "number IN (5, 15, 25)", 2},
         {NULL, NULL, 30},
     };
     struct strbuf text = {0};
@@ -77,14 +82,18 @@ static void test_filters(void **unused)
 /* Events of several names in one batch, some of which pass. */
 static void test_mixed_batch(void **unused)
 {
-    const struct observer_config c = {.name = "one", .type = "file", .events = "b*", .path = "out", .encoding = "ndjson"};
+    const struct observer_config c = {
+        .name = "one", .type = "file", .events = "b*", .path = "out", .encoding = "ndjson"};
     struct strbuf text = {0};
     struct maker m;
     (void)unused;
     maker_init(&m);
     struct observers *o = create(&c, 1);
     for (int i = 0; i < 9; i++) {
-        const struct event_head head = {.time_ns = i, .name = slice_str(i % 3 == 0 ? "a" : i % 3 == 1 ? "b" : "bc")};
+        const struct event_head head = {.time_ns = i,
+                                        .name = slice_str(i % 3 == 0   ? "a"
+                                                          : i % 3 == 1 ? "b"
+                                                                       : "bc")};
         assert_int_equal(batch_builder_add(m.builder, &head, NULL, 0, NULL), 0);
     }
     struct batch *b = batch_builder_finish(m.builder, NULL);
@@ -142,12 +151,17 @@ static void test_refusals(void **unused)
         const char *says;
     } cases[] = {
         {{.name = "x", .type = "tape"}, -EINVAL, "observer x: there is no type 'tape'"},
-        {{.name = "x", .type = "text", .encoding = "morse"}, -EINVAL, "observer x: there is no encoding 'morse'"},
-        {{.name = "x", .type = "file", .path = "a", .compression = "rar"}, -EINVAL,
+        {{.name = "x", .type = "text", .encoding = "morse"},
+         -EINVAL,
+         "observer x: there is no encoding 'morse'"},
+        {{.name = "x", .type = "file", .path = "a", .compression = "rar"},
+         -EINVAL,
          "observer x: there is no compression 'rar'"},
-        {{.name = "x", .type = "file", .path = "no/such/folder"}, -ENOENT,
+        {{.name = "x", .type = "file", .path = "no/such/folder"},
+         -ENOENT,
          "observer x: no/such/folder: No such file or directory"},
-        {{.name = "x", .type = "file", .path = "a", .where = "level <"}, E_PROTO,
+        {{.name = "x", .type = "file", .path = "a", .where = "level <"},
+         E_PROTO,
          "observer x: the predicate ends where a value or field should come"},
     };
     (void)unused;
@@ -262,7 +276,8 @@ static void test_slow_reader(void **unused)
 /* On a terminal: short lines, and nothing in them that a terminal obeys. */
 static void test_terminal(void **unused)
 {
-    static const char evil[] = "a\x1b[2J\xc2\x9b" "c\nd";
+    static const char evil[] = "a\x1b[2J\xc2\x9b"
+                               "c\nd";
     const struct named_value values[] = {
         {SLICE_LIT("i"), value_int(-3)},
         {SLICE_LIT("u"), value_uint(7)},
@@ -304,8 +319,9 @@ static void test_terminal(void **unused)
         assert_true(more > 0);
         n += (size_t)more;
     }
-    assert_string_equal(got, "08:00:00.123 node7 job.state [warning] i=-3 u=7 f=0.5 b=true plain=/a/b empty=\"\" "
-                             "evil=\"a\\x1b[2J\\xc2\\x9bc\\x0ad\" bytes=x'00ff'\n");
+    assert_string_equal(got,
+                        "08:00:00.123 node7 job.state [warning] i=-3 u=7 f=0.5 b=true plain=/a/b empty=\"\" "
+                        "evil=\"a\\x1b[2J\\xc2\\x9bc\\x0ad\" bytes=x'00ff'\n");
     batch_unref(b);
     observers_destroy(o);
     (void)close(terminal);

@@ -147,13 +147,14 @@ class Identity:
 class Gateway:
     """A real one with a fresh state folder; its journal is on the same disk as the controls' files."""
 
-    def __init__(self, work, identity=None, journal_max="16GiB"):
+    def __init__(self, work, identity=None, *arguments):
         self.work, self.port = work, free_port()
         os.makedirs(work)
         self.scheme = "tls" if identity else "tcp"
         self.address = f"{self.scheme}://127.0.0.1:{self.port}"
         self.argv = [program("gridline-gateway"), "--listen", self.address, "--udp", f"127.0.0.1:{self.port}", "--journal",
-                     work + "/journal", "--journal-max", journal_max, "--ready-file", work + "/ready", "--quiet"]
+                     work + "/journal", "--journal-max", "16GiB", "--ready-file", work + "/ready", "--ledger", work + "/ledger", "--quiet",
+                     *arguments]
         if identity:
             self.argv += ["--identity", identity.server]
         self.start()
@@ -176,10 +177,14 @@ class Gateway:
         return f"{lines[0]} ({len(lines)} lines)" if lines else ""
 
     def end(self):
+        """Its ledger, as it ends."""
         stop(self.process)
         if self.said():
             print(self.said(), file=sys.stderr)
+        with open(self.work + "/ledger") as f:
+            ledger = json.load(f)["ledger"]
         shutil.rmtree(self.work)
+        return ledger
 
 
 def attempt(what, fn):

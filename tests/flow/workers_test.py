@@ -3,7 +3,9 @@
 """200 workers of the emulator (bench/workers) against a real gateway: every answer is right, the ledger is exact to the
 datagram and to the event.
 
-    workers_test.py CASE WORKERS GATEWAY"""
+    workers_test.py CASE WORKERS GATEWAY BENCH
+
+BENCH is the folder bench/: its certificates are used."""
 import collections
 import json
 import os
@@ -14,7 +16,7 @@ import sys
 import tempfile
 import time
 
-WORKERS, GATEWAY = sys.argv[2:4]
+WORKERS, GATEWAY, BENCH = sys.argv[2:5]
 N = 200
 running = []
 
@@ -40,9 +42,10 @@ def free_port():
 
 
 class Gateway:
-    def __init__(self, work):
+    def __init__(self, work, identity=None):
         self.work, self.port = work, free_port()
-        self.address = f"tcp://127.0.0.1:{self.port}"
+        self.address = f"{'tls' if identity else 'tcp'}://127.0.0.1:{self.port}"
+        self.flags = ["--identity", identity] if identity else []
 
     def start(self):
         ready = self.work + "/ready"
@@ -50,7 +53,7 @@ class Gateway:
             os.unlink(ready)
         self.process = subprocess.Popen([GATEWAY, "--listen", self.address, "--udp", f"127.0.0.1:{self.port}", "--journal",
                                          self.work + "/journal", "--ledger", self.work + "/ledger.json", "--ready-file", ready,
-                                         "--quiet"])
+                                         "--quiet", *self.flags])
         running.append(self.process)
         wait_for(lambda: os.path.exists(ready) or self.process.poll() is not None, "the gateway's start")
         assert self.process.poll() is None
@@ -136,8 +139,8 @@ def check_all(gateway, emulator, done, samples=True):
     return epochs
 
 
-def faults(work, *arguments):
-    gateway = Gateway(work).start()
+def faults(work, *arguments, identity=None):
+    gateway = Gateway(work, identity).start()
     emulator = Emulator(gateway, "--time", "3s", "--renew", "300ms", "--datagrams", "20000", "--lose", "1/20", "--twice", "1/50",
                         "--behind", "1/50", "--events", "3000", *arguments)
     done = emulator.end()
@@ -157,6 +160,14 @@ def case_own(work):
 def case_relay(work):
     """The same through relay connections of 60 workers."""
     faults(work, "--relay", "60")
+
+
+def case_tls(work):
+    """The same over TLS, with sealed datagrams."""
+    sys.path.insert(0, BENCH)
+    import emulate
+    identity = emulate.Identity(work + "/identity")
+    faults(work, "--identity", identity.client, identity=identity.server)
 
 
 def case_churn(work):

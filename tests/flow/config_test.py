@@ -83,14 +83,14 @@ class Config(unittest.TestCase):
         self.write("agent.d/10.conf", "hostname = two\ncpu { every = 2s }\n")
         self.write("agent.d/20.conf", "hostname = three\n")
         out, _ = self.run_it("show", "a.conf", "--effective", "--format", "json", "-s", "budget.cpu=3%", "-s",
-                             "gateway=a:1,b:2", env={"GRIDLINE_AGENT_QUEUE_MAX": "2MiB",
+                             "gateway=127.0.0.1:1,[::1]:2", env={"GRIDLINE_AGENT_QUEUE_MAX": "2MiB",
                                                      "GRIDLINE_AGENT_CPU_REFRESH": "90s",
                                                      "GRIDLINE_AGENT_BUDGET_CPU": "2%"})
         values = {v["key"]: (v["value"], v["origin"]) for v in json.loads(out)}
         self.assertEqual(values["hostname"], ("three", "agent.d/20.conf:1"))
         self.assertEqual(values["queue_max"], ("2MiB", "environment GRIDLINE_AGENT_QUEUE_MAX"))
         self.assertEqual(values["budget.cpu"], ("3%", "flag -s budget.cpu"))
-        self.assertEqual(values["gateway"], (["a:1", "b:2"], "flag -s gateway"))
+        self.assertEqual(values["gateway"], (["127.0.0.1:1", "[::1]:2"], "flag -s gateway"))
         self.assertEqual(values["cpu.every"], ("2s", "agent.d/10.conf:2"))
         self.assertEqual(values["cpu.refresh"], ("90s", "environment GRIDLINE_AGENT_CPU_REFRESH"))
         self.assertEqual(values["cpu.compare"], ("sent", "default"))

@@ -50,7 +50,8 @@ static int identify(struct transport *t, struct access_identity *out)
     int r = tls_identify(t, &who);
     if (r < 0)
         return r;
-    *out = (struct access_identity){.kind = kinds[who.role], .uid = UINT32_MAX};
+    *out = (struct access_identity){
+        .kind = kinds[who.role], .uid = UINT32_MAX, .not_after_ns = who.not_after_ns};
     _Static_assert(sizeof out->name >= sizeof who.name, "a name fits");
     memcpy(out->name, who.name, sizeof who.name);
     return 0;

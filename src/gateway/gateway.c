@@ -262,16 +262,26 @@ static void print_observers(const struct gateway *g, struct strbuf *out)
                       i ? "," : "", name, c.taken, c.passed, c.filtered, c.dropped, c.queued);
 }
 
+/* As `status` is answered; all of it is numbers. */
+static void print_status(struct gateway *g, struct strbuf *out)
+{
+    struct args_writer numbers = {0};
+    struct arg a;
+    control_status(g, &numbers);
+    struct args list = args_of(&numbers);
+    for (const char *comma = ""; args_next(&list, &a); comma = ",")
+        strbuf_printf(out, "%s\"%.*s\":%" PRIu64, comma, SLICE_ARG(a.name), a.value.u);
+    args_writer_fini(&numbers);
+}
+
 static void write_ledger(struct gateway *g)
 {
     if (!g->options.ledger_file)
         return;
     struct strbuf out = {0};
-    const struct sessions *all = &g->sessions;
-    strbuf_printf(&out,
-                  "{\"connections\":{\"open\":%zu,\"accepted\":%" PRIu64 ",\"turned_away\":%" PRIu64
-                  ",\"bad_frames\":%" PRIu64 ",\"bad_lines\":%" PRIu64 "},\n\"observers\":[",
-                  all->n, all->accepted, all->turned_away, all->bad_frames, all->bad_lines);
+    strbuf_add_str(&out, "{\"status\":{");
+    print_status(g, &out);
+    strbuf_add_str(&out, "},\n\"observers\":[");
     print_observers(g, &out);
     strbuf_add_str(&out, "],\n\"ledger\":");
     ledger_print(&g->ledger, &out);

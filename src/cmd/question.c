@@ -117,6 +117,7 @@ static int take_row(void *arg, const struct frame_answer *row)
         q->asked = args_uint(row->args, "asked", 0);
         return 0;
     }
+    q->rows++;
     q->answered += args_value(row->args, "answer").type != VALUE_NONE;
     if (!q->is_silent && (!q->on_row || q->on_row(q->arg, row)))
         table_add(q->table, row->args, row->text);
@@ -147,6 +148,7 @@ int question_pages(struct question *q, const char *verb)
     struct args_writer page = {0};
     int code = EXIT_OK;
     q->start_ns = clock_mono_ns();
+    q->rows = 0;
     do {
         struct args own = args_of(&q->args);
         struct arg a;
@@ -161,6 +163,10 @@ int question_pages(struct question *q, const char *verb)
     } while (after.type != VALUE_NONE);
     args_writer_fini(&page);
     say_progress_end();
+    if (code == EXIT_OK && q->rows == 0 && q->args.n) {
+        say("nothing is meant by that; without a choice all are listed");
+        return EXIT_NOT_FOUND;
+    }
     return code;
 }
 

@@ -39,6 +39,7 @@ struct question {
     struct ask *ask;
     struct args_writer args;  /* what will be asked */
     uint64_t asked, answered; /* workers */
+    uint64_t rows;            /* of the last question_pages */
     int64_t start_ns;
     bool is_silent; /* rows are only counted */
     /* Sees each row before it is printed: false leaves it out. NULL: prints all. */

@@ -114,7 +114,7 @@ static void reply_hosts(struct control *c, const struct frame_control *q)
     choice_fini(&choice);
     if (r < 0)
         control_reply_text(c->replying, q->request, CONTROL_FAILED, "the gateway is out of memory");
-    else if (end.rows == 0 && after == 0 && !is_all)
+    else if (end.rows == 0 && after == 0 && !end.has_more && !is_all)
         control_reply_text(c->replying, q->request, CONTROL_NOT_FOUND,
                            "no worker is meant by that; `gridline hosts` without a pattern lists all");
     else

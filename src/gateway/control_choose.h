@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* control_choose.h - which workers a question means: patterns of host names, and a predicate over what is
- * known of each. A choice is for one question: made, asked about every worker, ended. About a microsecond a
- * worker with a predicate. */
+ * known of each. A choice is for one question: made, asked about every worker, ended. About two
+ * microseconds a worker with a predicate. */
 #ifndef GRIDLINE_GATEWAY_CONTROL_CHOOSE_H
 #define GRIDLINE_GATEWAY_CONTROL_CHOOSE_H
 

@@ -113,34 +113,31 @@ static void add_properties(struct args_writer *row, const struct worker *w)
             args_add(row, a.name, a.value);
 }
 
-struct worker_rows {
-    struct page page;
-    struct choice *choice;
-    uint32_t after;
-    int64_t boot_ns;
-};
-
-static void add_worker(void *arg, struct worker *w)
+static void add_worker(struct page *p, const struct worker *w, int64_t boot_ns)
 {
-    struct worker_rows *r = arg;
-    if (r->page.is_over || w->id <= r->after || !choice_takes(r->choice, w))
-        return;
-    args_writer_reset(&r->page.row);
-    add_lease(&r->page.row, w, r->boot_ns);
-    add_datagrams(&r->page.row, w);
-    add_properties(&r->page.row, w);
-    if (give(&r->page))
-        r->page.end->worker = w->id;
+    args_writer_reset(&p->row);
+    add_lease(&p->row, w, boot_ns);
+    add_datagrams(&p->row, w);
+    add_properties(&p->row, w);
 }
 
 int rows_of_workers(struct workers *ws, struct choice *choice, uint32_t after, int64_t boot_ns,
                     const struct rows_out *out, struct rows_end *end)
 {
     *end = (struct rows_end){.worker = after};
-    struct worker_rows r = {
-        .page = {.out = out, .end = end}, .choice = choice, .after = after, .boot_ns = boot_ns};
-    workers_each(ws, add_worker, &r);
-    return page_end(&r.page);
+    struct page p = {.out = out, .end = end};
+    uint32_t last = workers_last_id(ws);
+    for (size_t looked = 0; end->worker < last && !p.is_over; looked++) {
+        const struct worker *w = workers_by_id(ws, end->worker + 1);
+        bool is_meant = w && choice_takes(choice, w);
+        if (is_meant)
+            add_worker(&p, w, boot_ns);
+        if (!is_meant || give(&p))
+            end->worker++;
+        if (looked == ROWS_LOOKED && end->worker < last)
+            p.is_over = end->has_more = true;
+    }
+    return page_end(&p);
 }
 
 /* ---------------------------------------------------------------- accounts */

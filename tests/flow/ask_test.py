@@ -268,6 +268,11 @@ class Ask(unittest.TestCase):
             out, err = self.run_it("hosts", "x", code=status)
             self.assertEqual((out, err), ("", "gridline hosts: because of this\n"), path)
 
+    def test_pages_without_rows(self):
+        self.gateway(lambda verb, given: [(OK, "", {"rows": 0} if "after" in given else {"rows": 0, "after": 7})])
+        self.assertIn("nothing is meant by that", self.run_it("hosts", "x", code=NOT_FOUND)[1])
+        self.assertEqual(self.run_it("hosts"), ("", ""))
+
     def test_watch_prints_what_changes(self):
         rounds = []
 

@@ -333,6 +333,34 @@ static void hosts_come_in_pages(void **state)
     close_bench(&b);
 }
 
+/* A page ends after so many workers even if none is meant; the last one is found all the same. */
+static void a_rare_host_is_found(void **state)
+{
+    enum { HOSTS = ROWS_LOOKED * 2 };
+    struct bench b;
+    size_t rows = 0, pages = 0;
+    uint64_t after = 0;
+    (void)state;
+    open_bench(&b);
+    for (int i = 0; i < HOSTS; i++) {
+        char host[32];
+        (void)snprintf(host, sizeof host, "node%04d", i);
+        (void)enter(&b, host, i == HOSTS - 1 ? 77 : 4);
+    }
+    do {
+        struct asker k = asker_of(&owner);
+        ask(&b, &k, &(struct question){.verb = "hosts", .where = "cpus = 77", .after = after});
+        assert_int_equal(k.status, CONTROL_DONE);
+        rows += k.n_rows;
+        pages++;
+        after = args_uint(args_of(&k.last), "after", 0);
+        asker_fini(&k);
+    } while (after);
+    assert_int_equal(rows, 1);
+    assert_true(pages > 1);
+    close_bench(&b);
+}
+
 static void what_is_not_allowed_is_refused(void **state)
 {
     static const char *const acting[] = {"worker.suspend", "worker.kill", "worker.set", "sensor.start",
@@ -875,6 +903,7 @@ int main(void)
         cmocka_unit_test(hosts_are_chosen),
         cmocka_unit_test(a_host_row_is_whole),
         cmocka_unit_test(hosts_come_in_pages),
+        cmocka_unit_test(a_rare_host_is_found),
         cmocka_unit_test(what_is_not_allowed_is_refused),
         cmocka_unit_test(wrong_questions_are_refused),
         cmocka_unit_test(each_worker_answers),

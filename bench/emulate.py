@@ -18,6 +18,7 @@ import measure
 
 SERVER_CPU, CLIENT_CPU = "1", "0"
 running = []
+signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that what was started is ended, too
 
 
 def program(name):
@@ -153,8 +154,8 @@ class Gateway:
         self.scheme = "tls" if identity else "tcp"
         self.address = f"{self.scheme}://127.0.0.1:{self.port}"
         self.argv = [program("gridline-gateway"), "--listen", self.address, "--udp", f"127.0.0.1:{self.port}", "--journal",
-                     work + "/journal", "--journal-max", "16GiB", "--ready-file", work + "/ready", "--ledger", work + "/ledger", "--quiet",
-                     *arguments]
+                     work + "/journal", "--journal-max", "16GiB", "--ready-file", work + "/ready", "--ledger",
+                     work + "/ledger", "--quiet", *arguments]
         if identity:
             self.argv += ["--identity", identity.server]
         self.start()

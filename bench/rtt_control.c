@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* rtt_control [--tls DIR] [--tickets]: the least that a server of leases could do, as the control of bench/lease: one epoll
- * loop that answers 64 bytes with 64 bytes. Listens on a free port of 127.0.0.1, prints it, and serves until SIGTERM.
+/* rtt_control [--tls DIR] [--tickets]: the least that a server of leases could do, as the control of
+ * bench/lease: one epoll loop that answers 64 bytes with 64 bytes. Listens on a free port of 127.0.0.1,
+ * prints it, and serves until SIGTERM.
  *
- * --tls: TLS 1.3 with the identity in DIR (key.pem, cert.pem, ca.pem); clients must have a certificate of that CA, which is
- * verified in every full handshake. --tickets: one a connection, for resumption. The client is `workers --bare`. */
+ * --tls: TLS 1.3 with the identity in DIR (key.pem, cert.pem, ca.pem); clients must have a certificate of
+ * that CA, which is verified in every full handshake. --tickets: one a connection, for resumption. The client
+ * is `workers --bare`. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/tcp.h>
@@ -43,8 +45,9 @@ static SSL_CTX *make_context(const char *dir, bool has_tickets)
     (void)snprintf(cert, sizeof cert, "%s/cert.pem", dir);
     (void)snprintf(key, sizeof key, "%s/key.pem", dir);
     SSL_CTX *c = SSL_CTX_new(TLS_server_method());
-    if (!c || SSL_CTX_set_min_proto_version(c, TLS1_3_VERSION) != 1 || SSL_CTX_load_verify_locations(c, ca, NULL) != 1 ||
-        SSL_CTX_use_certificate_chain_file(c, cert) != 1 || SSL_CTX_use_PrivateKey_file(c, key, SSL_FILETYPE_PEM) != 1) {
+    if (!c || SSL_CTX_set_min_proto_version(c, TLS1_3_VERSION) != 1 ||
+        SSL_CTX_load_verify_locations(c, ca, NULL) != 1 || SSL_CTX_use_certificate_chain_file(c, cert) != 1 ||
+        SSL_CTX_use_PrivateKey_file(c, key, SSL_FILETYPE_PEM) != 1) {
         ERR_print_errors_fp(stderr);
         exit(1);
     }
@@ -116,7 +119,8 @@ static int read_some(struct peer *p)
 static bool answer(struct peer *p)
 {
     p->have = 0;
-    return (p->tls ? SSL_write(p->tls, p->bytes, MESSAGE) : (int)send(p->fd, p->bytes, MESSAGE, MSG_NOSIGNAL)) == MESSAGE;
+    return (p->tls ? SSL_write(p->tls, p->bytes, MESSAGE)
+                   : (int)send(p->fd, p->bytes, MESSAGE, MSG_NOSIGNAL)) == MESSAGE;
 }
 
 static void serve(struct peer *p)

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* udp_control FILE [--gro] [--open]: the least that a receiver of datagrams could do, as the control of bench/ingest:
- * recvmmsg, count, append to FILE. Binds a free port of 127.0.0.1, prints it, and receives until SIGTERM; then prints how
- * many datagrams and bytes came, and how many were not authentic.
+/* udp_control FILE [--gro] [--open]: the least that a receiver of datagrams could do, as the control of
+ * bench/ingest: recvmmsg, count, append to FILE. Binds a free port of 127.0.0.1, prints it, and receives
+ * until SIGTERM; then prints how many datagrams and bytes came, and how many were not authentic.
  *
- * --gro: UDP GRO, messages of many datagrams. --open: each datagram is opened (AES-128-GCM, docs/protocol.md "Datagrams") with
- * one context that is keyed again for its worker, as `workers --sink private` seals them: key id 1, the worker's id four times
- * as the key. The sender is `workers --sink`. */
+ * --gro: UDP GRO, messages of many datagrams. --open: each datagram is opened (AES-128-GCM, docs/protocol.md
+ * "Datagrams") with one context that is keyed again for its worker, as `workers --sink private` seals them:
+ * key id 1, the worker's id four times as the key. The sender is `workers --sink`. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -45,7 +45,8 @@ static int open_socket(bool has_gro)
     struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     socklen_t n = sizeof a;
     int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-    if (fd < 0 || bind(fd, (const struct sockaddr *)&a, sizeof a) < 0 || getsockname(fd, (struct sockaddr *)&a, &n) < 0 ||
+    if (fd < 0 || bind(fd, (const struct sockaddr *)&a, sizeof a) < 0 ||
+        getsockname(fd, (struct sockaddr *)&a, &n) < 0 ||
         (has_gro && setsockopt(fd, SOL_UDP, UDP_GRO, &one, sizeof one) < 0)) {
         perror("udp_control");
         exit(1);
@@ -118,8 +119,9 @@ static void receive(struct receiver *r)
         r->datagrams += segment > 0 ? (uint64_t)((length + segment - 1) / segment) : 1;
         r->n_bytes += (uint64_t)length;
         for (int at = 0; r->seal && at < length; at += segment)
-            r->forged += !open_seal(r->seal, r->in[i].iov_base ? (unsigned char *)r->in[i].iov_base + at : NULL,
-                                    length - at < segment ? length - at : segment);
+            r->forged +=
+                !open_seal(r->seal, r->in[i].iov_base ? (unsigned char *)r->in[i].iov_base + at : NULL,
+                           length - at < segment ? length - at : segment);
         r->out[i] = (struct iovec){r->in[i].iov_base, (size_t)length};
     }
     if (n > 0 && writev(r->file, r->out, n) < 0) {
@@ -140,7 +142,8 @@ int main(int argc, char **argv)
         return fprintf(stderr, "usage: udp_control FILE [--gro] [--open]\n"), 2;
     r.file = open(argv[1], O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0644);
     r.seal = opens ? EVP_CIPHER_CTX_new() : NULL;
-    if (r.file < 0 || (opens && (!r.seal || EVP_DecryptInit_ex(r.seal, EVP_aes_128_gcm(), NULL, NULL, NULL) != 1)))
+    if (r.file < 0 ||
+        (opens && (!r.seal || EVP_DecryptInit_ex(r.seal, EVP_aes_128_gcm(), NULL, NULL, NULL) != 1)))
         return perror("udp_control"), 1;
     struct sigaction stop = {.sa_handler = on_signal}; /* without SA_RESTART: recvmmsg returns */
     (void)sigaction(SIGTERM, &stop, NULL);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Workers that go and come back. Chosen at random; on a relay connection it is a worker that leaves, and the whole
- * connection that is cut or whose workers die. */
+/* Workers that go and come back. Chosen at random; on a relay connection it is a worker that leaves, and the
+ * whole connection that is cut or whose workers die. */
 #include "emulator.h"
 
 enum { TRIES = 64 };

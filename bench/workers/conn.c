@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A connection's life: AWAY -> QUEUED (at most `dials` are opened at once) -> DIALLING -> HELLO -> OPEN -> CLOSING (BYE was
- * said) -> AWAY or OVER. Whatever ends it early leads to AWAY and, by the timer, to QUEUED again.
+/* A connection's life: AWAY -> QUEUED (at most `dials` are opened at once) -> DIALLING -> HELLO -> OPEN ->
+ * CLOSING (BYE was said) -> AWAY or OVER. Whatever ends it early leads to AWAY and, by the timer, to QUEUED
+ * again.
  *
- * Frames are appended to the link's output by whoever makes them (conn_dirty) and sent at the end of the round, all of a
- * connection at once. */
+ * Frames are appended to the link's output by whoever makes them (conn_dirty) and sent at the end of the
+ * round, all of a connection at once. */
 #include "base/clock.h"
 #include "emulator.h"
 
@@ -185,7 +186,8 @@ void conn_ask_bare(struct emulator *e, struct conn *c)
 static void say_hello(struct emulator *e, struct conn *c)
 {
     char host[64];
-    struct frame_hello h = {.minor_high = FRAME_MINOR, .role = PEER_AGENT, .prog = SLICE_LIT("gridline-agent")};
+    struct frame_hello h = {
+        .minor_high = FRAME_MINOR, .role = PEER_AGENT, .prog = SLICE_LIT("gridline-agent")};
     h.origin = worker_origin(e, &e->workers[c->first], CLASS_EVENTS);
     emulator_host(e, c->first, host);
     if (conn_is_relay(e)) {
@@ -220,7 +222,8 @@ static void opened(struct emulator *e, struct conn *c)
 static void on_welcome(struct emulator *e, struct conn *c, struct slice payload)
 {
     struct frame_welcome welcome;
-    if (frame_get_welcome(payload, &welcome) < 0 || welcome.t0_ns != c->t0_ns || welcome.t2_ns < welcome.t1_ns) {
+    if (frame_get_welcome(payload, &welcome) < 0 || welcome.t0_ns != c->t0_ns ||
+        welcome.t2_ns < welcome.t1_ns) {
         emulator_wrong(e, &e->workers[c->first], "WELCOME is malformed or not the answer to HELLO");
         lost(e, c, 0);
         return;
@@ -257,7 +260,8 @@ static void on_ping(struct emulator *e, struct conn *c, struct slice payload)
     conn_dirty(e, c);
 }
 
-/* Which of its workers a frame is for: n_workers when none. ACK and REFUSE name the origin, which is enough. */
+/* Which of its workers a frame is for: n_workers when none. ACK and REFUSE name the origin, which is enough.
+ */
 static uint32_t worker_of(const struct emulator *e, const struct conn *c, const struct frame *f)
 {
     uint32_t index;
@@ -284,7 +288,8 @@ static void on_frame(struct emulator *e, struct conn *c, const struct frame *f)
     else if (f->type == FRAME_PING)
         on_ping(e, c, f->payload);
     else if (number >= c->n_workers)
-        emulator_wrong(e, NULL, "frame %u for worker %u of connection %u, which it has not", f->type, f->worker, c->index);
+        emulator_wrong(e, NULL, "frame %u for worker %u of connection %u, which it has not", f->type,
+                       f->worker, c->index);
     else
         worker_frame(e, &e->workers[c->first + number], f);
 }

@@ -1,16 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Datagrams as an agent's: the schema of the sensor `vector`, one row, differences to the announced baseline, all of the same
- * size, so that a relay's can go out with UDP_SEGMENT. Making each by event/samples.h would cost more than sending it, so a
- * few packets are made beforehand (they are the same for all workers, whose streams are announced alike) and each datagram is
- * a copy of one with its own number, sequence number and time:
+/* Datagrams as an agent's: the schema of the sensor `vector`, one row, differences to the announced baseline,
+ * all of the same size, so that a relay's can go out with UDP_SEGMENT. Making each by event/samples.h would
+ * cost more than sending it, so a few packets are made beforehand (they are the same for all workers, whose
+ * streams are announced alike) and each datagram is a copy of one with its own number, sequence number and
+ * time:
  *
  *     at 0   head (net/datagram.h)
  *        12  u8 flags of the packet
  *        13  varint sequence number: one packet of each kind for each length it can have
  *        ..  i64 time, then what stays as it is
  *
- * A row's values are chosen so that its codes take as many bytes as are left. One socket sends for all workers, as a
- * relaying gateway's does; with --gso each message holds that many datagrams of as many workers. */
+ * A row's values are chosen so that its codes take as many bytes as are left. One socket sends for all
+ * workers, as a relaying gateway's does; with --gso each message holds that many datagrams of as many
+ * workers. */
 #include "base/clock.h"
 #include "base/mem.h"
 #include "emulator.h"
@@ -26,12 +28,13 @@
 #include <unistd.h>
 
 enum {
-    SLOTS = 512,      /* datagrams of one sendmmsg, at most */
-    MESSAGES = 64,    /* of one sendmmsg without UDP_SEGMENT */
-    SEQ_LENGTHS = 6,  /* bytes of a sequence number: 2^42 are enough */
-    VARIANTS = 16,    /* packets with other values */
+    SLOTS = 512,     /* datagrams of one sendmmsg, at most */
+    MESSAGES = 64,   /* of one sendmmsg without UDP_SEGMENT */
+    SEQ_LENGTHS = 6, /* bytes of a sequence number: 2^42 are enough */
+    VARIANTS = 16,   /* packets with other values */
     FIELDS_MAX = 32,
-    FLOAT_BYTES = 6, UINT_BYTES = 8 /* of a code, at most */
+    FLOAT_BYTES = 6,
+    UINT_BYTES = 8 /* of a code, at most */
 };
 
 struct held {
@@ -68,16 +71,19 @@ struct datagrams {
 
 /* ---------------------------------------------------------------- packets */
 
-/* Floats have two decimals that are not zero, as the sensor's: m / 100 then, in the baseline and in every row. */
+/* Floats have two decimals that are not zero, as the sensor's: m / 100 then, in the baseline and in every
+ * row. */
 static struct value base_value(const struct field *f, size_t i)
 {
     return f->type == VALUE_FLOAT ? value_float((double)(101 + 1000 * i) / 100) : value_uint(1000 + 4096 * i);
 }
 
 /* Makes a code of that many bytes: zigzag of the step, and 2 or 3 more, as a varint. */
-static struct value stepped(struct emulator *e, const struct field *f, struct value base, size_t i, unsigned bytes)
+static struct value stepped(struct emulator *e, const struct field *f, struct value base, size_t i,
+                            unsigned bytes)
 {
-    uint64_t low = bytes == 1 ? 1 : UINT64_C(1) << (7 * (bytes - 1) - 1), high = (UINT64_C(1) << (7 * bytes - 1)) - 2;
+    uint64_t low = bytes == 1 ? 1 : UINT64_C(1) << (7 * (bytes - 1) - 1),
+             high = (UINT64_C(1) << (7 * bytes - 1)) - 2;
     uint64_t step = low + emulator_random(e) % (high - low);
     if (f->type != VALUE_FLOAT)
         return value_uint(base.u + step);
@@ -342,8 +348,8 @@ static int announce(struct datagrams *d, struct diag *why)
     for (size_t i = 0; r == 0 && i < s->n_fields; i++)
         d->baseline[i] = base_value(&s->fields[i], i);
     if (r == 0)
-        r = samples_writer_announce(d->writer, d->schema, SLICE_LIT("gridline-agent"), d->baseline, &d->schema_payload,
-                                    &d->stream_payload, &stream);
+        r = samples_writer_announce(d->writer, d->schema, SLICE_LIT("gridline-agent"), d->baseline,
+                                    &d->schema_payload, &d->stream_payload, &stream);
     return r < 0 ? diag_set(why, r, 0, "can't announce vector: %s", err_text(r)) : 0;
 }
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* emulator.h - many workers in one process, each by the real protocol (docs/protocol.md): what the emulator's files share.
+/* emulator.h - many workers in one process, each by the real protocol (docs/protocol.md): what the emulator's
+ * files share.
  *
  *     main.c       options, the loop, phases, what is printed
  *     conn.c       connections: an agent's own, or a relay's with many workers
@@ -7,8 +8,8 @@
  *     datagrams.c  samples by UDP, and what happens to them on purpose
  *     churn.c      workers that leave, lose their connection, or die
  *
- * A connection has `relay` workers, or one. Its workers lie side by side in one array, so that neither needs a list of
- * the other. One thread, one epoll. */
+ * A connection has `relay` workers, or one. Its workers lie side by side in one array, so that neither needs
+ * a list of the other. One thread, one epoll. */
 #ifndef GRIDLINE_BENCH_EMULATOR_H
 #define GRIDLINE_BENCH_EMULATOR_H
 
@@ -22,36 +23,36 @@
 #include <stdint.h>
 
 /* Counted over the whole run; printed by their names. */
-#define TALLY(X)                                                                                                       \
-    X(dials)              /* connections begun */                                                                      \
-    X(dials_failed)       /* of them not welcome: nobody there, TLS, turned away */                                    \
-    X(welcomed)                                                                                                        \
-    X(resumed)            /* TLS handshakes with a ticket */                                                           \
-    X(disconnected)       /* by the other end, after WELCOME and before our BYE */                                     \
-    X(registrations)      /* granted */                                                                                \
-    X(refused)            /* LEASE: refused, to be tried again */                                                      \
-    X(denied)             /* LEASE: denied for good */                                                                 \
-    X(unknown)            /* LEASE: not known, register again */                                                       \
-    X(renewals)           /* answered */                                                                               \
-    X(renewals_late)      /* due while the one before was not answered */                                              \
-    X(ended)              /* leases that ended as asked */                                                             \
-    X(datagrams)          /* numbers given: sent or lost on purpose */                                                 \
-    X(datagrams_lost)     /* of them not sent, on purpose */                                                           \
-    X(datagrams_unsent)   /* of them refused by the socket */                                                          \
-    X(datagrams_twice)    /* of them sent twice, on purpose */                                                         \
-    X(datagrams_behind)   /* of them sent behind the next one, on purpose */                                           \
-    X(datagrams_received) /* as LEASE said, each once */                                                               \
-    X(events)             /* written */                                                                                \
-    X(events_again)       /* of them sent again after a connection was lost */                                         \
-    X(events_acknowledged)                                                                                             \
-    X(events_refused)     /* for good */                                                                               \
-    X(events_abandoned)   /* written, not acknowledged, and their worker died or the run ended */                      \
-    X(left)               /* on purpose: said goodbye, */                                                              \
-    X(cut)                /* lost the connection, */                                                                   \
-    X(killed)             /* died */                                                                                   \
-    X(controls)           /* CONTROL answered */                                                                       \
-    X(answers)            /* --bare: of the control server */                                                          \
-    X(protocol_errors)    /* answers that are wrong, and BYE with a reason */
+#define TALLY(X)                                                                                \
+    X(dials)        /* connections begun */                                                     \
+    X(dials_failed) /* of them not welcome: nobody there, TLS, turned away */                   \
+    X(welcomed)                                                                                 \
+    X(resumed)            /* TLS handshakes with a ticket */                                    \
+    X(disconnected)       /* by the other end, after WELCOME and before our BYE */              \
+    X(registrations)      /* granted */                                                         \
+    X(refused)            /* LEASE: refused, to be tried again */                               \
+    X(denied)             /* LEASE: denied for good */                                          \
+    X(unknown)            /* LEASE: not known, register again */                                \
+    X(renewals)           /* answered */                                                        \
+    X(renewals_late)      /* due while the one before was not answered */                       \
+    X(ended)              /* leases that ended as asked */                                      \
+    X(datagrams)          /* numbers given: sent or lost on purpose */                          \
+    X(datagrams_lost)     /* of them not sent, on purpose */                                    \
+    X(datagrams_unsent)   /* of them refused by the socket */                                   \
+    X(datagrams_twice)    /* of them sent twice, on purpose */                                  \
+    X(datagrams_behind)   /* of them sent behind the next one, on purpose */                    \
+    X(datagrams_received) /* as LEASE said, each once */                                        \
+    X(events)             /* written */                                                         \
+    X(events_again)       /* of them sent again after a connection was lost */                  \
+    X(events_acknowledged)                                                                      \
+    X(events_refused)   /* for good */                                                          \
+    X(events_abandoned) /* written, not acknowledged, and their worker died or the run ended */ \
+    X(left)             /* on purpose: said goodbye, */                                         \
+    X(cut)              /* lost the connection, */                                              \
+    X(killed)           /* died */                                                              \
+    X(controls)         /* CONTROL answered */                                                  \
+    X(answers)          /* --bare: of the control server */                                     \
+    X(protocol_errors)  /* answers that are wrong, and BYE with a reason */
 
 #define TALLY_FIELD(name) uint64_t name;
 struct tally {
@@ -117,19 +118,27 @@ struct conn {
     struct link link;
     uint8_t state;
     bool is_watched, watches_write;
-    bool has_dirty;         /* is on emulator.dirty: has output */
-    uint32_t index, first;  /* among connections; its first worker */
+    bool has_dirty;        /* is on emulator.dirty: has output */
+    uint32_t index, first; /* among connections; its first worker */
     uint32_t n_workers;
     uint32_t failures; /* dials since the last WELCOME */
     int64_t t0_ns;     /* of HELLO */
     struct timer timer;
     struct conn *next; /* in the queue of those to be dialled */
     struct conn *next_dirty;
-    struct strbuf in; /* the part of a frame that is not whole */
+    struct strbuf in;  /* the part of a frame that is not whole */
     SSL_CTX *identity; /* its own; NULL: the target's */
 };
 
-enum phase { PHASE_REGISTER, PHASE_WAIT_LOAD, PHASE_LOAD, PHASE_WAIT_SETTLE, PHASE_SETTLE, PHASE_LEAVE, PHASE_DONE };
+enum phase {
+    PHASE_REGISTER,
+    PHASE_WAIT_LOAD,
+    PHASE_LOAD,
+    PHASE_WAIT_SETTLE,
+    PHASE_SETTLE,
+    PHASE_LEAVE,
+    PHASE_DONE
+};
 
 struct emulator {
     struct options o;
@@ -145,9 +154,9 @@ struct emulator {
     uint32_t n_conns;
     struct worker **ready; /* those in WORKER_READY, in no order */
     uint32_t n_ready;
-    uint32_t n_over; /* workers in WORKER_OVER */
+    uint32_t n_over;    /* workers in WORKER_OVER */
     bool is_incomplete; /* events of a worker that did not die were not acknowledged */
-    bool were_gone;  /* during the load: fewer than half were ready */
+    bool were_gone;     /* during the load: fewer than half were ready */
     struct conn *queue, **queue_end;
     struct conn *dirty;
     uint32_t n_dialling;
@@ -165,8 +174,8 @@ struct emulator {
     int64_t progress_ns;                 /* when something was last answered that was not known */
     int64_t settle_at_ns;                /* when those that are not settled are asked again */
     uint64_t done[5];                    /* of the load: datagrams, events, left, cut, killed */
-    int64_t base_ns;           /* UTC at the start: event i of a worker is i us later */
-    char why[256];             /* the first protocol error */
+    int64_t base_ns;                     /* UTC at the start: event i of a worker is i us later */
+    char why[256];                       /* the first protocol error */
 };
 
 uint64_t emulator_random(struct emulator *e);

@@ -47,11 +47,13 @@ static int load(SSL_CTX *c, const char *dir, struct diag *why)
         strbuf_printf(&path[i], "%s/%s", dir, names[i]);
     bool is_good = SSL_CTX_load_verify_locations(c, path[0].p, NULL) == 1 &&
                    SSL_CTX_use_certificate_chain_file(c, path[1].p) == 1 &&
-                   SSL_CTX_use_PrivateKey_file(c, path[2].p, SSL_FILETYPE_PEM) == 1 && SSL_CTX_check_private_key(c) == 1;
+                   SSL_CTX_use_PrivateKey_file(c, path[2].p, SSL_FILETYPE_PEM) == 1 &&
+                   SSL_CTX_check_private_key(c) == 1;
     for (size_t i = 0; i < 3; i++)
         strbuf_fini(&path[i]);
     return is_good ? 0
-                   : diag_set(why, -EINVAL, 0, "the identity %s: %s", dir, ERR_reason_error_string(ERR_peek_last_error()));
+                   : diag_set(why, -EINVAL, 0, "the identity %s: %s", dir,
+                              ERR_reason_error_string(ERR_peek_last_error()));
 }
 
 int link_identity_load(const char *dir, SSL_CTX **out, struct diag *why)
@@ -215,7 +217,8 @@ ssize_t link_read(struct link *l, void *to, size_t n)
 void link_close(struct link *l)
 {
     if (l->tls) {
-        SSL_set_shutdown(l->tls, SSL_SENT_SHUTDOWN | SSL_RECEIVED_SHUTDOWN); /* else the ticket is not used again */
+        SSL_set_shutdown(l->tls,
+                         SSL_SENT_SHUTDOWN | SSL_RECEIVED_SHUTDOWN); /* else the ticket is not used again */
         SSL_free(l->tls);
     }
     if (l->fd >= 0)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* link.h - one connection to a gateway: a socket that does not block, with TLS or without, and what waits to be sent.
- * Bytes only; conn.c speaks the protocol.
+/* link.h - one connection to a gateway: a socket that does not block, with TLS or without, and what waits to
+ * be sent. Bytes only; conn.c speaks the protocol.
  *
  * The owner registers the descriptor (LINK_WANTS_*) and calls link_pump whenever it is ready. One thread. */
 #ifndef GRIDLINE_BENCH_LINK_H
@@ -23,7 +23,8 @@ struct link_target {
 
 /* "tcp://127.0.0.1:14830" or "tls://...", an address of IPv4. -EINVAL: *why says what. */
 int link_target_parse(struct link_target *t, const char *address, struct diag *why);
-/* A TLS context from an identity folder (src/net/tls.h): 1.3, mutual, nothing but the site's CA is trusted. */
+/* A TLS context from an identity folder (src/net/tls.h): 1.3, mutual, nothing but the site's CA is trusted.
+ */
 int link_identity_load(const char *dir, SSL_CTX **out, struct diag *why);
 
 enum link_state { LINK_CLOSED, LINK_CONNECTING, LINK_HANDSHAKE, LINK_OPEN };

@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* workers: an emulator of gridline's workers for tests and benches. Thousands from one process, each by the real protocol.
+/* workers: an emulator of gridline's workers for tests and benches. Thousands from one process, each by the
+ * real protocol.
  *
- * Phases: register (until every worker is ready) -> load (for --time, or until --count datagrams are sent, or a signal) ->
- * settle (everything is acknowledged and the gateway has counted what was sent, or nothing came for --settle) -> leave (each
- * deregisters). After each a line of JSON with the counts so far is printed: registered, load, settled, done; and back, when
- * during the load most workers had lost their leases' connections and all are ready again. With --step the load and the settling
- * begin when a line comes on standard input.
+ * Phases: register (until every worker is ready) -> load (for --time, or until --count datagrams are sent, or
+ * a signal) -> settle (everything is acknowledged and the gateway has counted what was sent, or nothing came
+ * for --settle) -> leave (each deregisters). After each a line of JSON with the counts so far is printed:
+ * registered, load, settled, done; and back, when during the load most workers had lost their leases'
+ * connections and all are ready again. With --step the load and the settling begin when a line comes on
+ * standard input.
  *
- * Exit code 0: every answer was right, every worker got its lease and every event of those that did not die was acknowledged
- * (what came of the datagrams is in the counts); 1: not so; 2: usage. */
+ * Exit code 0: every answer was right, every worker got its lease and every event of those that did not die
+ * was acknowledged (what came of the datagrams is in the counts); 1: not so; 2: usage. */
 #include "base/clock.h"
 #include "base/mem.h"
 #include "cmd/manual.h"
@@ -24,53 +26,73 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-enum { EVENTS = 512, BURST = 4096, SETTLE_MIN_MS = 200, WORKERS_LIMIT = 1 << 20, RELAY_LIMIT = 1 << 16, GSO_LIMIT = 64 };
+enum {
+    EVENTS = 512,
+    BURST = 4096,
+    SETTLE_MIN_MS = 200,
+    WORKERS_LIMIT = 1 << 20,
+    RELAY_LIMIT = 1 << 16,
+    GSO_LIMIT = 64
+};
 
 #define AT(member) offsetof(struct options, member)
 
 static const struct option_spec table[] = {
-    {'g', "gateway", OPTION_TEXT, "ADDRESS", AT(gateway), "`tcp://HOST:PORT` or `tls://HOST:PORT`, an address of IPv4"},
+    {'g', "gateway", OPTION_TEXT, "ADDRESS", AT(gateway),
+     "`tcp://HOST:PORT` or `tls://HOST:PORT`, an address of IPv4"},
     {'n', "workers", OPTION_SIZE, "N", AT(workers), "how many (default 1)"},
     {0, "relay", OPTION_SIZE, "K", AT(relay), "so many on one relay connection (default: each has its own)"},
     {0, "name", OPTION_TEXT, "NAME", AT(name), "hosts are NAME-000001 and so on (default worker)"},
     {0, "first", OPTION_SIZE, "N", AT(first), "the number of the first host (default 1)"},
-    {0, "identity", OPTION_FILE, "DIR", AT(identity), "key.pem, cert.pem, ca.pem for TLS; `%` in it stands for the host"},
+    {0, "identity", OPTION_FILE, "DIR", AT(identity),
+     "key.pem, cert.pem, ca.pem for TLS; `%` in it stands for the host"},
     {0, "resume", OPTION_FLAG, NULL, AT(resumes), "TLS: use the ticket of the connection before"},
     {0, "guest", OPTION_FLAG, NULL, AT(is_guest), "register as guests"},
     {0, "dials", OPTION_SIZE, "N", AT(dials), "open so many connections at once (default 256)"},
-    {0, "sources", OPTION_SIZE, "N", AT(sources), "dial from N addresses in turn, 127.0.0.1 on (default: as it comes)"},
-    {0, "time", OPTION_DURATION, "TIME", AT(time_ns), "how long the load lasts (default: until SIGTERM or --count)"},
-    {0, "settle", OPTION_DURATION, "TIME", AT(settle_ns), "at the end wait for what has not arrived until nothing came for TIME (default 3s)"},
+    {0, "sources", OPTION_SIZE, "N", AT(sources),
+     "dial from N addresses in turn, 127.0.0.1 on (default: as it comes)"},
+    {0, "time", OPTION_DURATION, "TIME", AT(time_ns),
+     "how long the load lasts (default: until SIGTERM or --count)"},
+    {0, "settle", OPTION_DURATION, "TIME", AT(settle_ns),
+     "at the end wait for what has not arrived until nothing came for TIME (default 3s)"},
     {0, "renew", OPTION_DURATION, "TIME", AT(renew_ns), "renew so often (default: as the lease says)"},
     {0, "busy", OPTION_FLAG, NULL, AT(is_busy), "renew again as soon as a renewal is answered"},
     {0, "reconnect", OPTION_FLAG, NULL, AT(reconnects), "register, close, dial again, over and over"},
     {0, "bare", OPTION_FLAG, NULL, AT(is_bare), "64 bytes each way with rtt_control instead of the protocol"},
     {0, "sink", OPTION_TEXT, "LEVEL", AT(sink),
      "datagrams only, as if each had a lease (its number is id and key): `none`, `authentic` or `private`"},
-    {0, "datagrams", OPTION_SIZE, "N", AT(datagrams), "send N datagrams a second in all, a worker after the other"},
+    {0, "datagrams", OPTION_SIZE, "N", AT(datagrams),
+     "send N datagrams a second in all, a worker after the other"},
     {0, "flat-out", OPTION_FLAG, NULL, AT(is_flat_out), "send as many datagrams as can be"},
     {0, "count", OPTION_SIZE, "N", AT(count), "end the load after N datagrams"},
-    {0, "gso", OPTION_SIZE, "N", AT(gso), "N datagrams of N workers in one message (UDP_SEGMENT; at most 64)"},
+    {0, "gso", OPTION_SIZE, "N", AT(gso),
+     "N datagrams of N workers in one message (UDP_SEGMENT; at most 64)"},
     {0, "size", OPTION_SIZE, "N", AT(size), "bytes of a datagram, all included (default 128)"},
     {0, "lose", OPTION_TEXT, "K/N", AT(lose), "do not send K of every N datagrams"},
     {0, "twice", OPTION_TEXT, "K/N", AT(twice), "send K of every N datagrams twice"},
-    {0, "behind", OPTION_TEXT, "K/N", AT(behind), "send K of every N datagrams behind the next one of the worker"},
-    {0, "events", OPTION_SIZE, "N", AT(events), "write N events a second in all, and replay what is not acknowledged"},
+    {0, "behind", OPTION_TEXT, "K/N", AT(behind),
+     "send K of every N datagrams behind the next one of the worker"},
+    {0, "events", OPTION_SIZE, "N", AT(events),
+     "write N events a second in all, and replay what is not acknowledged"},
     {0, "block", OPTION_SIZE, "N", AT(block), "events of a block (default 10)"},
     {0, "leave", OPTION_SIZE, "N", AT(leave), "N workers a second deregister and come back"},
     {0, "cut", OPTION_SIZE, "N", AT(cut), "N connections a second are cut; their workers go on"},
-    {0, "kill", OPTION_SIZE, "N", AT(kill), "N connections a second are cut; their workers begin a new epoch"},
+    {0, "kill", OPTION_SIZE, "N", AT(kill),
+     "N connections a second are cut; their workers begin a new epoch"},
     {0, "away", OPTION_DURATION, "TIME", AT(away_ns), "they come back after TIME (default 200ms)"},
     {0, "seed", OPTION_SIZE, "N", AT(seed), "of everything that is random but the producers (default 1)"},
     {0, "report", OPTION_FILE, "FILE", AT(report), "a line of JSON for each epoch of each worker"},
-    {0, "step", OPTION_FLAG, NULL, AT(steps), "wait for a line on standard input before the load and before settling"},
+    {0, "step", OPTION_FLAG, NULL, AT(steps),
+     "wait for a line on standard input before the load and before settling"},
     {0, "abandon", OPTION_FLAG, NULL, AT(abandons), "at the end just close the connections"},
     {0},
 };
 
 static const struct example examples[] = {
-    {"workers -g tcp://127.0.0.1:14830 -n 200 --datagrams 2000 --lose 1/20 --time 10s", "5% of the datagrams are lost"},
-    {"workers -g tcp://127.0.0.1:14830 -n 100000 --relay 1000 --renew 10s --time 60s", "100,000 workers on 100 connections"},
+    {"workers -g tcp://127.0.0.1:14830 -n 200 --datagrams 2000 --lose 1/20 --time 10s",
+     "5% of the datagrams are lost"},
+    {"workers -g tcp://127.0.0.1:14830 -n 100000 --relay 1000 --renew 10s --time 60s",
+     "100,000 workers on 100 connections"},
     {NULL, NULL},
 };
 
@@ -156,8 +178,9 @@ static void print(const struct emulator *e, const char *phase)
     const struct tally *t = &e->tally;
     double run = (double)(clock_mono_ns() - e->began_ns) / 1e9;
     double load = e->load_ns ? (double)(clock_mono_ns() - e->load_ns) / 1e9 : 0;
-    (void)printf("{\"phase\":\"%s\",\"seconds\":%.6f,\"load_seconds\":%.6f,\"workers\":%" PRIu64 ",\"ready\":%u,\"over\":%u", phase,
-                 run, load, e->o.workers, e->n_ready, e->n_over);
+    (void)printf("{\"phase\":\"%s\",\"seconds\":%.6f,\"load_seconds\":%.6f,\"workers\":%" PRIu64
+                 ",\"ready\":%u,\"over\":%u",
+                 phase, run, load, e->o.workers, e->n_ready, e->n_over);
 #define TALLY_PRINT(name) (void)printf(",\"%s\":%" PRIu64, #name, t->name);
     TALLY(TALLY_PRINT)
     (void)printf(",\"why\":\"%s\"}\n", e->why);
@@ -171,7 +194,8 @@ static void enter(struct emulator *e, enum phase phase)
     e->phase = phase;
     e->phase_ns = e->now_ns;
     for (uint32_t i = 0; phase == PHASE_SETTLE && i < e->o.workers; i++)
-        e->workers[i].is_settled = e->workers[i].has_told = false; /* what was told during the load does not count */
+        e->workers[i].is_settled = e->workers[i].has_told =
+            false; /* what was told during the load does not count */
 }
 
 /* --reconnect and --sink: there is nothing to wait for before the load, nor to settle after it. */
@@ -260,7 +284,8 @@ static void do_load(struct emulator *e)
     }
     if (!o->is_bare && !has_load_only(o))
         look_back(e);
-    bool is_over = (o->time_ns && e->now_ns - e->load_ns >= o->time_ns) || (o->count && e->tally.datagrams >= o->count);
+    bool is_over =
+        (o->time_ns && e->now_ns - e->load_ns >= o->time_ns) || (o->count && e->tally.datagrams >= o->count);
     if (is_over || is_stopped)
         end_load(e);
 }
@@ -387,7 +412,8 @@ static int run(struct emulator *e)
 
 static int level_of(const char *name)
 {
-    static const char *const names[] = {[SEAL_NONE] = "none", [SEAL_AUTHENTIC] = "authentic", [SEAL_PRIVATE] = "private"};
+    static const char *const names[] = {
+        [SEAL_NONE] = "none", [SEAL_AUTHENTIC] = "authentic", [SEAL_PRIVATE] = "private"};
     for (int i = 0; i < 3; i++)
         if (strcmp(name, names[i]) == 0)
             return i;
@@ -399,9 +425,11 @@ static int check(const struct options *o, struct diag *why)
     if (!o->gateway)
         return diag_set(why, -EINVAL, 0, "--gateway is needed");
     if (o->workers < 1 || o->workers > WORKERS_LIMIT || o->relay > RELAY_LIMIT || o->dials < 1)
-        return diag_set(why, -EINVAL, 0, "at least 1 and at most %d workers, %d on a connection", WORKERS_LIMIT, RELAY_LIMIT);
+        return diag_set(why, -EINVAL, 0, "at least 1 and at most %d workers, %d on a connection",
+                        WORKERS_LIMIT, RELAY_LIMIT);
     if (o->gso < 1 || o->gso > GSO_LIMIT || o->size > 1200 || o->block < 1 || o->block > 1000)
-        return diag_set(why, -EINVAL, 0, "--gso is 1 to %d, --size at most 1200, --block 1 to 1000", GSO_LIMIT);
+        return diag_set(why, -EINVAL, 0, "--gso is 1 to %d, --size at most 1200, --block 1 to 1000",
+                        GSO_LIMIT);
     if (o->sink && level_of(o->sink) < 0)
         return diag_set(why, -EINVAL, 0, "--sink: '%s' is not none, authentic or private", o->sink);
     if (o->relay && (o->reconnects || o->is_bare))
@@ -416,7 +444,8 @@ static int raise_descriptors(uint64_t needed, struct diag *why)
         return diag_set(why, -errno, 0, "getrlimit: %s", err_text(-errno));
     l.rlim_cur = l.rlim_max;
     if (setrlimit(RLIMIT_NOFILE, &l) < 0 || l.rlim_cur < needed)
-        return diag_set(why, -EMFILE, 0, "%" PRIu64 " connections need more than the %" PRIu64 " descriptors there may be",
+        return diag_set(why, -EMFILE, 0,
+                        "%" PRIu64 " connections need more than the %" PRIu64 " descriptors there may be",
                         needed, (uint64_t)l.rlim_cur);
     return 0;
 }

@@ -40,8 +40,8 @@ void timer_set(struct timers *ts, struct timer *t, int64_t at_ns, timer_fn fire)
     head->previous = t;
 }
 
-/* A slot holds timers of several rounds of the wheel: those that are not due stay. What fires may set and stop any timer,
- * so the slot's ring is taken out first and walked from its front. */
+/* A slot holds timers of several rounds of the wheel: those that are not due stay. What fires may set and
+ * stop any timer, so the slot's ring is taken out first and walked from its front. */
 static void run_slot(struct timers *ts, struct timer *head, int64_t now_ns)
 {
     struct timer ring = {&ring, &ring, 0, NULL};

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* timers.h - one-shot timers on a wheel: setting and stopping one is a few instructions, whatever their number.
- * A timer never fires early and up to TIMERS_TICK_NS late. Embedded in what it is for; one thread. */
+/* timers.h - one-shot timers on a wheel: setting and stopping one is a few instructions, whatever their
+ * number. A timer never fires early and up to TIMERS_TICK_NS late. Embedded in what it is for; one thread. */
 #ifndef GRIDLINE_BENCH_TIMERS_H
 #define GRIDLINE_BENCH_TIMERS_H
 

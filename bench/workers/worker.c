@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A worker does what an agent does: REGISTER; with the lease SAMPLES_ORIGIN, SCHEMA and STREAM; when they are acknowledged it
- * is ready. It renews in time, with its COUNTS before. Every answer is checked against the question.
+/* A worker does what an agent does: REGISTER; with the lease SAMPLES_ORIGIN, SCHEMA and STREAM; when they are
+ * acknowledged it is ready. It renews in time, with its COUNTS before. Every answer is checked against the
+ * question.
  *
- * Events need no spool: event i of a worker's epoch is the same whenever it is made, so that what was not acknowledged is made
- * and sent again on the next connection, from the last acknowledged one on. */
+ * Events need no spool: event i of a worker's epoch is the same whenever it is made, so that what was not
+ * acknowledged is made and sent again on the next connection, from the last acknowledged one on. */
 #include "base/clock.h"
 #include "base/mem.h"
 #include "emulator.h"
@@ -49,18 +50,20 @@ static void print_epoch(struct emulator *e, const struct worker *w, const char *
 {
     FILE *f = e->report;
     char host[64];
-    struct frame_origin events = worker_origin(e, w, CLASS_EVENTS), samples = worker_origin(e, w, CLASS_SAMPLES);
+    struct frame_origin events = worker_origin(e, w, CLASS_EVENTS),
+                        samples = worker_origin(e, w, CLASS_SAMPLES);
     emulator_host(e, w->index, host);
-    (void)fprintf(f, "{\"host\":\"%s\",\"worker\":%u,\"epoch\":%u,\"ended\":\"%s\",\"events\":{\"producer\":\"", host, w->id,
-                  w->epoch, ended);
+    (void)fprintf(f,
+                  "{\"host\":\"%s\",\"worker\":%u,\"epoch\":%u,\"ended\":\"%s\",\"events\":{\"producer\":\"",
+                  host, w->id, w->epoch, ended);
     print_origin(f, &events);
-    (void)fprintf(f, "\",\"written\":%" PRIu64 ",\"acknowledged\":%" PRIu64 ",\"refused\":%" PRIu64 "},", w->written,
-                  w->acknowledged, w->refused);
+    (void)fprintf(f, "\",\"written\":%" PRIu64 ",\"acknowledged\":%" PRIu64 ",\"refused\":%" PRIu64 "},",
+                  w->written, w->acknowledged, w->refused);
     (void)fprintf(f, "\"samples\":{\"producer\":\"");
     print_origin(f, &samples);
     (void)fprintf(f,
-                  "\",\"datagrams\":%" PRIu64 ",\"lost\":%" PRIu64 ",\"unsent\":%" PRIu64 ",\"twice\":%" PRIu64
-                  ",\"behind\":%" PRIu64 ",\"received\":%" PRIu64 "}}\n",
+                  "\",\"datagrams\":%" PRIu64 ",\"lost\":%" PRIu64 ",\"unsent\":%" PRIu64
+                  ",\"twice\":%" PRIu64 ",\"behind\":%" PRIu64 ",\"received\":%" PRIu64 "}}\n",
                   w->number, w->lost, w->unsent, w->twice, w->behind, w->received);
 }
 
@@ -115,7 +118,8 @@ static void become_ready(struct emulator *e, struct worker *w)
     set_state(e, w, WORKER_READY);
     /* The first one anywhere within the time, so that the renewals of many do not come at once. */
     int64_t every = renew_every_ns(e, w);
-    timer_set(&e->timers, &w->timer, e->now_ns + (int64_t)(emulator_random(e) % (uint64_t)every), on_renew_due);
+    timer_set(&e->timers, &w->timer, e->now_ns + (int64_t)(emulator_random(e) % (uint64_t)every),
+              on_renew_due);
     if (e->o.is_busy && e->phase == PHASE_LOAD)
         worker_renew(e, w, 0);
     worker_pump(e, w);
@@ -199,7 +203,8 @@ static void put_counts(struct emulator *e, struct worker *w, uint8_t class, bool
     }
     strbuf_reset(&e->payload);
     frame_put_counts(&e->payload, &k);
-    frame_put(&conn_of(e, w)->link.out, FRAME_COUNTS, conn_number(e, w), slice_from(strbuf_slice(&e->payload), FRAME_HEAD));
+    frame_put(&conn_of(e, w)->link.out, FRAME_COUNTS, conn_number(e, w),
+              slice_from(strbuf_slice(&e->payload), FRAME_HEAD));
 }
 
 void worker_renew(struct emulator *e, struct worker *w, uint8_t flags)
@@ -439,7 +444,8 @@ static void put_block(struct emulator *e, struct worker *w, uint64_t first, uint
     char host[64];
     emulator_host(e, w->index, host);
     struct frame_origin origin = worker_origin(e, w, CLASS_EVENTS);
-    struct batch_origin o = {.epoch = origin.epoch, .first_seq = first, .clock = {.bound_ns = CLOCK_BOUND_UNKNOWN}};
+    struct batch_origin o = {
+        .epoch = origin.epoch, .first_seq = first, .clock = {.bound_ns = CLOCK_BOUND_UNKNOWN}};
     memcpy(o.producer, origin.producer, sizeof o.producer);
     for (uint64_t seq = first; seq <= last; seq++) {
         struct value values[] = {value_uint(w->index), value_uint(w->epoch), value_uint(seq)};
@@ -464,7 +470,8 @@ void worker_pump(struct emulator *e, struct worker *w)
     if (w->retry_ns > e->now_ns)
         return;
     w->retry_ns = 0;
-    while (w->state == WORKER_READY && w->sent < w->written && w->sent - w->acknowledged < FLIGHT_BLOCKS * e->o.block) {
+    while (w->state == WORKER_READY && w->sent < w->written &&
+           w->sent - w->acknowledged < FLIGHT_BLOCKS * e->o.block) {
         uint64_t first = w->sent + 1, last = w->sent + e->o.block;
         last = last < w->written ? last : w->written;
         put_block(e, w, first, last);
@@ -503,7 +510,8 @@ static void on_control(struct emulator *e, struct worker *w, struct slice payloa
         emulator_wrong(e, w, "malformed CONTROL");
         return;
     }
-    frame_put_answer(&c->link.out, conn_number(e, w), &(struct frame_answer){.request = ask.request, .text = {"", 0}});
+    frame_put_answer(&c->link.out, conn_number(e, w),
+                     &(struct frame_answer){.request = ask.request, .text = {"", 0}});
     e->tally.controls++;
     conn_dirty(e, c);
 }

@@ -141,8 +141,8 @@ def check_all(gateway, emulator, done, samples=True):
 
 def faults(work, *arguments, identity=None):
     gateway = Gateway(work, identity).start()
-    emulator = Emulator(gateway, "--time", "3s", "--renew", "300ms", "--datagrams", "20000", "--lose", "1/20", "--twice", "1/50",
-                        "--behind", "1/50", "--events", "3000", *arguments)
+    emulator = Emulator(gateway, "--time", "3s", "--renew", "300ms", "--datagrams", "20000", "--lose", "1/20",
+                        "--twice", "1/50", "--behind", "1/50", "--events", "3000", *arguments)
     done = emulator.end()
     assert gateway.stop() == 0
     epochs = check_all(gateway, emulator, done)

@@ -129,6 +129,7 @@ static void add_datagram_counts(const struct gateway *g, struct args_writer *out
         return;
     udp_counts(g->udp, &c);
     args_add_uint(out, "datagrams.received", c.received);
+    args_add_uint(out, "datagrams.bytes", c.bytes);
     args_add_uint(out, "datagrams.passed", c.passed);
     args_add_uint(out, "datagrams.malformed", c.malformed);
     args_add_uint(out, "datagrams.unknown", c.unknown);

@@ -80,7 +80,7 @@ struct udp {
     void (*on_round)(void *arg);
     void *on_round_arg;
 
-    uint64_t received, fates[FATES], overflow;
+    uint64_t received, bytes, fates[FATES], overflow;
     struct note notes[FATES], errors, overflows;
     int64_t now_ns;           /* CLOCK_MONOTONIC at the end of the last wake-up */
     int64_t next_look_ns;     /* for overflow */
@@ -222,6 +222,7 @@ static void settle(struct udp *u, const struct piece *d)
     int r = d->r;
     enum fate fate = r < 0 ? MALFORMED : judge(u, d, &r);
     u->received++;
+    u->bytes += d->n;
     u->fates[fate]++;
     if (fate != PASSED)
         note(&u->notes[fate], d->from, r);
@@ -413,6 +414,7 @@ void udp_counts(const struct udp *u, struct udp_counts *out)
 {
     *out = (struct udp_counts){
         .received = u->received,
+        .bytes = u->bytes,
         .passed = u->fates[PASSED],
         .malformed = u->fates[MALFORMED],
         .unknown = u->fates[UNKNOWN],

@@ -19,6 +19,7 @@ enum { UDP_ROUND = 4096, UDP_BUFFER = 32 << 20 };
 
 struct udp_counts {
     uint64_t received;  /* datagrams, of GRO's too */
+    uint64_t bytes;     /* of these, without the heads of UDP and IP */
     uint64_t passed;    /* given to the workers' samplers, probes included */
     uint64_t malformed; /* no head, or a packet that its sampler did not take */
     uint64_t unknown;   /* no such worker, it has no lease or no sampler, or its key is another one */

@@ -12,37 +12,15 @@ import sys
 import tempfile
 import time
 
+from grid import running, start, stop, wait_for
+
 GRIDLINE, AGENT, GATEWAY = sys.argv[2:5]
-running = []
-
-
-def wait_for(condition, what, seconds=60):
-    until = time.monotonic() + seconds
-    while True:
-        value = condition()
-        if value:
-            return value
-        if time.monotonic() > until:
-            raise AssertionError(f"{what}: not within {seconds} s")
-        time.sleep(0.02)
 
 
 def free_port():
     with socket.socket() as s:
         s.bind(("127.0.0.1", 0))
         return s.getsockname()[1]
-
-
-def start(argv, **kw):
-    p = subprocess.Popen(argv, **kw)
-    running.append(p)
-    return p
-
-
-def stop(p, sig=signal.SIGTERM):
-    running.remove(p)
-    p.send_signal(sig)
-    return p.wait(60)
 
 
 class Gateway:

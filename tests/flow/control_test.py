@@ -14,32 +14,10 @@ import sys
 import tempfile
 import time
 
+from grid import running, start, stop, wait_for
+
 GRIDLINE, AGENT, GATEWAY, EMITTER = sys.argv[2:6]
 OK, FAILED, USAGE, NOT_FOUND, PARTLY, NOT_ALLOWED = range(6)
-running = []
-
-
-def wait_for(condition, what, seconds=60):
-    until = time.monotonic() + seconds
-    while True:
-        value = condition()
-        if value:
-            return value
-        if time.monotonic() > until:
-            raise AssertionError(f"{what}: not within {seconds} s")
-        time.sleep(0.02)
-
-
-def start(argv, **more):
-    p = subprocess.Popen(argv, **more)
-    running.append(p)
-    return p
-
-
-def stop(p, sig=signal.SIGTERM):
-    running.remove(p)
-    p.send_signal(sig)
-    return p.wait(60)
 
 
 def free_addresses(scheme, n):

@@ -106,7 +106,9 @@ void checkpoint_step(struct ingest *in)
     size_t limit = before + (share > INGEST_STEP_BYTES ? share : INGEST_STEP_BYTES);
     while (k->has_owner && k->is_active && store_filled(in->store) < limit) {
         uint64_t from = k->owner_from;
+        k->is_asking = true;
         k->owner_from = in->options.on_checkpoint(in->options.arg, from);
+        k->is_asking = false;
         k->has_owner = k->owner_from != 0;
         if (k->owner_from == from && k->has_owner)
             break; /* there was no room, or no memory: in the next group */

@@ -32,11 +32,13 @@ struct gateway {
     struct stream_loop *streams;
     struct sessions sessions;
     struct args_writer assigned;
+    struct strbuf record; /* of a worker, being written */
     int64_t ledger_at_ns; /* when the next `ledger` events are due, monotonic */
     struct door *door;
     struct observers *observers;
     bool is_stopping;
     bool has_forced; /* it was said */
+    bool has_unwritten; /* the same, of leases that could not be written down */
     int stop_ticks; /* how often it was looked whether all sessions are gone */
 };
 
@@ -47,11 +49,41 @@ static void on_commit(evutil_socket_t fd, short what, void *arg)
     ingest_commit(((struct gateway *)arg)->ingest);
 }
 
+/* What the journal had no room for. */
+static void write_held(struct gateway *g)
+{
+    if (own_is_held(g->own))
+        own_flush(g->own);
+    if (!g->has_unwritten)
+        return;
+    workers_write(g->workers);
+    if (workers_unwritten(g->workers) == 0) {
+        g->has_unwritten = false;
+        log_info("journal %s: all leases are written down again", g->options.journal);
+    }
+}
+
+/* Before the end: each round writes a group at least, or there is no memory for it. */
+static void write_rest(struct gateway *g)
+{
+    size_t before, left = workers_unwritten(g->workers) + own_waiting(g->own);
+    do {
+        before = left;
+        own_flush(g->own);
+        write_held(g);
+        ingest_drain(g->ingest);
+        left = workers_unwritten(g->workers) + own_waiting(g->own);
+    } while (left && left < before);
+}
+
 static void on_complete(evutil_socket_t fd, short what, void *arg)
 {
     (void)fd;
     (void)what;
-    ingest_complete(((struct gateway *)arg)->ingest);
+    struct gateway *g = arg;
+    ingest_complete(g->ingest);
+    write_held(g);
+    sessions_commit(&g->sessions);
 }
 
 static void on_batch(void *arg, const struct batch *b)
@@ -100,14 +132,18 @@ static void on_worker_replaced(void *arg, struct worker *w, void *link)
     sessions_replaced(&((struct gateway *)arg)->sessions, link);
 }
 
-static void on_worker_record(void *arg, const struct worker *w)
+static int on_worker_record(void *arg, const struct worker *w)
 {
     struct gateway *g = arg;
-    struct strbuf record = {0};
-    worker_put_record(&record, w);
-    if (strbuf_failed(&record) || ingest_record(g->ingest, STORE_WORKER, strbuf_slice(&record)) < 0)
-        log_error("worker %s: its lease could not be written down: after a restart it registers anew", w->host);
-    strbuf_fini(&record);
+    strbuf_reset(&g->record);
+    worker_put_record(&g->record, w);
+    int r = strbuf_failed(&g->record) ? -ENOMEM : ingest_record(g->ingest, STORE_WORKER, strbuf_slice(&g->record));
+    if (r < 0 && !g->has_unwritten) {
+        g->has_unwritten = true;
+        log_error("journal %s: %s: leases of workers wait to be written down, that of %s first", g->options.journal,
+                  err_text(r), w->host);
+    }
+    return r;
 }
 
 static const struct workers_ops worker_callbacks = {on_worker_state, on_worker_replaced, on_worker_record};
@@ -181,6 +217,7 @@ static void control_status(void *arg, struct args_writer *out)
     args_add_uint(out, "connections.bad_frames", all->bad_frames);
     args_add_uint(out, "connections.bad_lines", all->bad_lines);
     args_add_uint(out, "connections.failed_handshakes", all->failed_handshakes);
+    args_add_uint(out, "workers.unwritten", workers_unwritten(g->workers));
     args_add_uint(out, "joined", all->joined);
     args_add_uint(out, "join_refused", all->join_refused);
     add_journal_counts(g, out);
@@ -224,6 +261,7 @@ static void on_tick(evutil_socket_t fd, short what, void *arg)
     }
     door_tick(g->door, clock_utc_ns());
     own_flush(g->own);
+    write_held(g);
     sessions_commit(&g->sessions);
     start_tick(g, next);
 }
@@ -313,6 +351,7 @@ static void stop(struct gateway *g)
     g->udp = NULL;
     own_gateway_state(g->own, LEVEL_NOTICE, "stopping", "");
     ingest_drain(g->ingest);
+    write_rest(g);
     own_end(g->own);
     ingest_drain(g->ingest);
     sessions_shut_down(&g->sessions);
@@ -353,16 +392,7 @@ static int on_restore(void *arg, const struct journal_item *item)
 static uint64_t on_checkpoint(void *arg, uint64_t from)
 {
     enum { WORKERS_A_STEP = 512 };
-    struct gateway *g = arg;
-    uint32_t last = workers_last_id(g->workers);
-    for (uint32_t id = (uint32_t)from + 1; id <= last; id++) {
-        const struct worker *w = workers_by_id(g->workers, id);
-        if (w)
-            on_worker_record(g, w);
-        if (id - from >= WORKERS_A_STEP)
-            return id;
-    }
-    return 0;
+    return workers_write_all(((struct gateway *)arg)->workers, (uint32_t)from, WORKERS_A_STEP);
 }
 
 static int open_store(struct gateway *g, struct diag *why)
@@ -554,6 +584,7 @@ void gateway_destroy(struct gateway *g)
     if (g->observe)
         event_free(g->observe);
     args_writer_fini(&g->assigned);
+    strbuf_fini(&g->record);
     stream_loop_destroy(g->streams);
     if (g->base)
         event_base_free(g->base);

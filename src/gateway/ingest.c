@@ -207,6 +207,11 @@ int ingest_check_room(struct ingest *in)
     return is_full ? -ENOBUFS : 0;
 }
 
+bool ingest_has_room(struct ingest *in)
+{
+    return ingest_check_room(in) == 0;
+}
+
 static int reserve_entry(struct turn *t)
 {
     if (t->n < t->cap)
@@ -448,6 +453,8 @@ int ingest_record(struct ingest *in, enum store_type type, struct slice payload)
     int r = ingest_append(in, type, payload);
     if (r == 0)
         ingest_turn(in)->is_awaited = true;
+    if (!in->checkpoint.is_asking)
+        ingest_commit_if_full(in);
     return r;
 }
 
@@ -610,13 +617,13 @@ static void note_forced(struct ingest *in)
 
 static void complete(struct ingest *in, int r)
 {
-    in->is_flying = false;
     ingest_note_store(in, r);
-    settle(in, in->filling ^ 1, r);
+    settle(in, in->filling ^ 1, r); /* is_flying, still: what an answer sets off must not turn the groups */
     if (r < 0) { /* the store has forgotten it, too */
         settle(in, in->filling, r);
         checkpoint_abort(in);
     }
+    in->is_flying = false;
     note_forced(in);
     if (in->wants_commit || in->checkpoint.is_active)
         ingest_commit(in);

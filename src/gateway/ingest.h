@@ -63,8 +63,8 @@ struct ingest_options {
      * result ends the start. NULL = not. */
     int (*on_restore)(void *arg, const struct journal_item *item);
     /* A checkpoint: the owner writes (ingest_record) what it keeps, from `from` on, about INGEST_STEP_BYTES
-     * of it, and returns where to go on, or 0 when that was all. It begins with 0. NULL = it keeps nothing.
-     */
+     * of it, and returns where to go on (`from` when there was no room for any), or 0 when that was all. It
+     * begins with 0. NULL = it keeps nothing. */
     uint64_t (*on_checkpoint)(void *arg, uint64_t from);
     void *arg;
 };
@@ -91,6 +91,8 @@ int ingest_record(struct ingest *in, enum store_type type, struct slice payload)
 void ingest_counts(struct ingest *in, struct slice payload, const struct frame_counts *counts);
 /* The sender said goodbye after its COUNTS. */
 void ingest_end_epoch(struct ingest *in, const struct frame_origin *origin);
+/* False: a block would be refused for now. */
+bool ingest_has_room(struct ingest *in);
 /* All of this origin up to the result is held. */
 uint64_t ingest_held(struct ingest *in, const struct frame_origin *origin);
 

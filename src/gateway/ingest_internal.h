@@ -33,6 +33,7 @@ struct checkpoint {
     bool is_wanted; /* begin one with the next segment, whatever the size of the last */
     bool is_active;
     bool has_owner; /* the owner's part is not complete */
+    bool is_asking; /* the owner writes its part: that is inside of a commit */
     uint64_t id, owner_from;
     uint64_t began; /* store_written when it, or the last one, began */
     uint64_t bytes; /* of it so far, or of the last one */

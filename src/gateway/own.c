@@ -23,7 +23,11 @@ struct own {
     struct strbuf block;
     struct frame_origin origin;
     char host[HOST_MAX];
-    uint64_t taken, passed, refused, no_memory; /* taken = passed + refused + no_memory + what waits */
+    struct batch *held; /* there was no room for the events from held_from on; NULL: there was */
+    size_t held_from;
+    uint64_t numbered; /* the last number given: in a block */
+    /* taken = passed + refused + no_memory + overrun + what waits, here or in a group */
+    uint64_t taken, passed, refused, no_memory, overrun;
 };
 
 static void on_ack(struct ingest_source *source, const struct frame_ack *ack)
@@ -66,6 +70,7 @@ void own_destroy(struct own *o)
     if (!o)
         return;
     ingest_forget(o->in, &o->source);
+    batch_unref(o->held);
     batch_builder_destroy(o->builder);
     block_writer_destroy(o->writer);
     registry_destroy(o->registry);
@@ -80,8 +85,10 @@ void own_event(struct own *o, uint8_t level, struct slice name, const struct nam
                                     .host = slice_str(o->host),
                                     .prog = SLICE_LIT("gridline-gateway"),
                                     .level = level};
-    if (batch_builder_add(o->builder, &head, values, n, NULL) < 0) {
-        o->taken++;
+    o->taken++;
+    if (own_waiting(o) >= OWN_WAITING_MAX) {
+        o->overrun++;
+    } else if (batch_builder_add(o->builder, &head, values, n, NULL) < 0) {
         o->no_memory++;
     } else if (batch_builder_count(o->builder) >= FLUSH_AT) {
         own_flush(o);
@@ -159,9 +166,12 @@ static size_t fill(struct own *o, const struct batch *b, size_t from)
     return n;
 }
 
-static void send_block(struct own *o, uint64_t first, size_t n)
+/* The block in the writer, of n events. */
+static void send_block(struct own *o, size_t n)
 {
-    struct batch_origin origin = {.epoch = o->origin.epoch, .first_seq = first, .clock = {.bound_ns = 0}};
+    struct batch_origin origin = {
+        .epoch = o->origin.epoch, .first_seq = o->numbered + 1, .clock = {.bound_ns = 0}};
+    o->numbered += n;
     memcpy(origin.producer, o->origin.producer, sizeof origin.producer);
     strbuf_reset(&o->block);
     int r = block_writer_finish(o->writer, &origin, &o->block);
@@ -173,32 +183,58 @@ static void send_block(struct own *o, uint64_t first, size_t n)
     }
 }
 
-void own_flush(struct own *o)
+/* False: there was not room for all. */
+static bool send_held(struct own *o)
 {
-    struct batch *b = batch_builder_count(o->builder) ? batch_builder_finish(o->builder, NULL) : NULL;
-    if (!b)
-        return;
-    for (size_t from = 0; from < b->n;) {
-        size_t n = fill(o, b, from);
-        uint64_t first = o->taken - o->no_memory + 1;
-        o->taken += n ? n : 1;
+    while (o->held_from < o->held->n) {
+        if (!ingest_has_room(o->in))
+            return false;
+        size_t n = fill(o, o->held, o->held_from);
         if (n)
-            send_block(o, first, n);
+            send_block(o, n);
         else
             o->no_memory++;
-        from += n ? n : 1;
+        o->held_from += n ? n : 1;
     }
-    batch_unref(b);
+    batch_unref(o->held);
+    o->held = NULL;
+    o->held_from = 0;
+    return true;
+}
+
+void own_flush(struct own *o)
+{
+    if (o->held && !send_held(o))
+        return;
+    size_t n = batch_builder_count(o->builder);
+    if (n == 0)
+        return;
+    o->held = batch_builder_finish(o->builder, NULL);
+    if (o->held)
+        (void)send_held(o); /* the rest waits */
+    else
+        o->no_memory += n; /* the builder has forgotten them */
+}
+
+bool own_is_held(const struct own *o)
+{
+    return o->held != NULL;
+}
+
+size_t own_waiting(const struct own *o)
+{
+    return batch_builder_count(o->builder) + (o->held ? o->held->n - o->held_from : 0);
 }
 
 void own_end(struct own *o)
 {
     struct frame_counts counts = {.origin = o->origin, .class = CLASS_EVENTS, .is_final = true, .taken = o->taken};
     struct strbuf frame = {0};
+    counts.dropped[DROP_RING_FULL] = o->overrun;
     counts.dropped[DROP_MEMORY] = o->no_memory;
     counts.dropped[DROP_REFUSED] = o->refused;
     counts.passed = o->passed;
-    counts.queued = o->taken - o->passed - o->refused - o->no_memory;
+    counts.queued = o->taken - o->passed - o->refused - o->no_memory - o->overrun;
     frame_put_counts(&frame, &counts);
     if (!strbuf_failed(&frame))
         ingest_counts(o->in, slice_from(strbuf_slice(&frame), FRAME_HEAD), &counts);

@@ -10,6 +10,8 @@
 #include "gateway/ingest.h"
 #include "gateway/worker.h"
 
+enum { OWN_WAITING_MAX = 64 << 10 };
+
 struct own;
 struct own *own_create(struct ingest *in); /* borrowed. NULL: no memory */
 void own_destroy(struct own *o);           /* NULL is fine; after own_end and a commit */
@@ -20,8 +22,12 @@ void own_control(struct own *o, const struct control_done *d);
 void own_gateway_state(struct own *o, uint8_t level, const char *state, const char *why);
 /* An account of the ledger; host "" = not known. */
 void own_ledger(struct own *o, const struct account *a, struct slice host);
-/* Puts what was said in the group: after a burst, not after each. */
+/* Puts what was said in the group, after a burst, not after each. What there is no room for waits, up to OWN_WAITING_MAX
+ * events: then new ones are dropped and counted (ring_full). */
 void own_flush(struct own *o);
+/* Is some of it held back until there is room? */
+bool own_is_held(const struct own *o);
+size_t own_waiting(const struct own *o); /* events that were said and are in no group yet */
 /* The last: its epoch is over, with final counts. */
 void own_end(struct own *o);
 

@@ -31,6 +31,8 @@ struct workers {
     size_t n_ids, cap_ids;
     struct worker *slots[SLOTS];
     int64_t ticked_slot; /* every slot up to it has been looked at */
+    struct worker *unwritten;
+    size_t n_unwritten;
 };
 
 const char *worker_state_name(enum worker_state s)
@@ -138,10 +140,39 @@ static void watch(struct workers *ws, struct worker *w, int64_t due_ns)
     *list = w;
 }
 
-static void record(struct workers *ws, const struct worker *w)
+/* Its record is in the journal, or not needed any more. */
+static void set_written(struct workers *ws, struct worker *w)
 {
-    if (ws->options.ops && ws->options.ops->on_record)
-        ws->options.ops->on_record(ws->options.arg, w);
+    if (!w->unwritten_at)
+        return;
+    *w->unwritten_at = w->next_unwritten;
+    if (w->next_unwritten)
+        w->next_unwritten->unwritten_at = w->unwritten_at;
+    w->unwritten_at = NULL;
+    ws->n_unwritten--;
+}
+
+static void set_unwritten(struct workers *ws, struct worker *w)
+{
+    if (w->unwritten_at)
+        return;
+    w->unwritten_at = &ws->unwritten;
+    w->next_unwritten = ws->unwritten;
+    if (ws->unwritten)
+        ws->unwritten->unwritten_at = &w->next_unwritten;
+    ws->unwritten = w;
+    ws->n_unwritten++;
+}
+
+static int record(struct workers *ws, struct worker *w)
+{
+    bool is_heard = ws->options.ops && ws->options.ops->on_record;
+    int r = is_heard ? ws->options.ops->on_record(ws->options.arg, w) : 0;
+    if (r < 0)
+        set_unwritten(ws, w);
+    else
+        set_written(ws, w);
+    return r;
 }
 
 static void set_state(struct workers *ws, struct worker *w, enum worker_state state, int64_t utc_ns, const char *why)
@@ -158,6 +189,7 @@ static void set_state(struct workers *ws, struct worker *w, enum worker_state st
 static void forget(struct workers *ws, struct worker *w)
 {
     unwatch(w);
+    set_written(ws, w);
     (void)map_remove(&ws->by_host, slice_str(w->host)); /* it is w itself */
     ws->by_id[w->id - 1] = NULL;
     destroy(w);
@@ -173,7 +205,7 @@ static void look(struct workers *ws, struct worker *w, int64_t boot_ns, int64_t 
     }
     if (!is_over && boot_ns >= w->expires_ns) {
         set_state(ws, w, WORKER_EXPIRED, utc_ns, "the lease ran out");
-        record(ws, w);
+        (void)record(ws, w); /* kept in mind, here and below */
         is_over = true;
     } else if (w->state == WORKER_LIVE && boot_ns >= late_at_ns(w)) {
         set_state(ws, w, WORKER_LATE, utc_ns, "a renewal is overdue");
@@ -340,7 +372,7 @@ int workers_register(struct workers *ws, const struct frame_register *r, void *l
     if (is_new)
         w->state = WORKER_DEREGISTERED; /* it comes from there */
     set_state(ws, w, WORKER_LIVE, utc_ns, is_new ? "registered" : "registered again");
-    record(ws, w);
+    (void)record(ws, w);
     catch_up(ws, boot_ns / SLOT_NS);
     watch(ws, w, late_at_ns(w));
     *out = w;
@@ -357,7 +389,7 @@ void worker_renew(struct workers *ws, struct worker *w, const struct frame_renew
     bool was_expired = w->state == WORKER_EXPIRED;
     set_state(ws, w, WORKER_LIVE, utc_ns, "renewed");
     if (was_expired)
-        record(ws, w);
+        (void)record(ws, w);
     watch(ws, w, late_at_ns(w));
 }
 
@@ -392,7 +424,7 @@ void worker_disconnected(struct workers *ws, struct worker *w, int64_t boot_ns, 
 void worker_leave(struct workers *ws, struct worker *w, int64_t utc_ns)
 {
     set_state(ws, w, WORKER_DEREGISTERED, utc_ns, "said goodbye");
-    record(ws, w);
+    (void)record(ws, w);
 }
 
 int worker_set(struct workers *ws, struct worker *w, struct slice settings, uint32_t lease_ms)
@@ -412,11 +444,33 @@ int worker_set(struct workers *ws, struct worker *w, struct slice settings, uint
         if (w->state == WORKER_LIVE || w->state == WORKER_LATE)
             watch(ws, w, late_at_ns(w) < w->expires_ns ? late_at_ns(w) : w->expires_ns);
     }
-    record(ws, w);
+    (void)record(ws, w);
     return 0;
 }
 
 /* ---------------------------------------------------------------- the journal's record */
+
+size_t workers_unwritten(const struct workers *ws)
+{
+    return ws->n_unwritten;
+}
+
+void workers_write(struct workers *ws)
+{
+    while (ws->unwritten && record(ws, ws->unwritten) == 0)
+        ;
+}
+
+uint32_t workers_write_all(struct workers *ws, uint32_t from, size_t max)
+{
+    size_t n = 0;
+    for (uint32_t id = from ? from : 1; id <= ws->n_ids; id++) {
+        struct worker *w = ws->by_id[id - 1];
+        if (n++ == max || (w && record(ws, w) == -ENOBUFS))
+            return id;
+    }
+    return 0;
+}
 
 enum { RECORD_OWN_LEASE = 1 };
 

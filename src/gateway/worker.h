@@ -2,8 +2,9 @@
 /* worker.h - the workers: hosts whose agents hold leases, or held one. Pure state: no sockets, no clock of its own.
  *
  * A worker is known by its host name and keeps its id for life, over restarts of the gateway too: registrations and
- * ends are records of the journal (worker_put_record, workers_restore). Renewals are not: after a restart every
- * lease that had not ended is `late` and has its full time to be renewed.
+ * ends are records of the journal (worker_put_record, workers_restore); one that the journal has no room for is written
+ * later, as the worker is then (workers_write). Renewals are not: after a restart every lease that had not ended is
+ * `late` and has its full time to be renewed.
  *
  * States: live; late (a renewal is overdue, or its connection broke, and the lease still runs); expired (it ran
  * out); deregistered (it said so). on_state hears of every change, once. The newest registration of a host counts:
@@ -38,6 +39,7 @@ struct worker {
     bool has_unsent_settings;       /* the next LEASE carries them */
     bool has_own_lease;             /* set by control: what it asks for does not count */
     struct worker *next_watched, **watched_at; /* the list of its slot of the wheel; NULL: in none */
+    struct worker *next_unwritten, **unwritten_at; /* those whose record was refused; NULL: it was not */
     int64_t watched_slot;
     char *host;                     /* the map's key */
     struct frame_origin origin;     /* of its events */
@@ -59,8 +61,8 @@ struct workers_ops {
     void (*on_state)(void *arg, struct worker *w, enum worker_state before, const char *why);
     /* w's connection is another one now; link is what it had. */
     void (*on_replaced)(void *arg, struct worker *w, void *link);
-    /* To the journal: a record of w as it is now. */
-    void (*on_record)(void *arg, const struct worker *w);
+    /* To the journal: a record of w as it is now. < 0: not now; w is kept in mind until workers_write. */
+    int (*on_record)(void *arg, const struct worker *w);
 };
 
 struct workers_options {
@@ -100,6 +102,14 @@ int worker_set(struct workers *ws, struct worker *w, struct slice settings, uint
 /* Finds who is late or expired by now. Returns when to be called again (CLOCK_BOOTTIME), at most a second on. */
 int64_t workers_tick(struct workers *ws, int64_t boot_ns, int64_t utc_ns);
 
+/* How many have a record that was refused. */
+size_t workers_unwritten(const struct workers *ws);
+/* Tries these again, as they are now, until one is refused. */
+void workers_write(struct workers *ws);
+/* A checkpoint: each from id `from` on, up to `max` of them, whether written before or not. Returns the id to go on
+ * with, 0 = that was all. Where the journal is full (-ENOBUFS) it stops; one that is refused otherwise is passed over
+ * and kept in mind. */
+uint32_t workers_write_all(struct workers *ws, uint32_t from, size_t max);
 /* The journal's record of a worker (docs/protocol.md, "Journal", type 6). */
 void worker_put_record(struct strbuf *out, const struct worker *w);
 /* At start, in the order of the journal. E_PROTO. */

@@ -5,6 +5,8 @@
 #include "base/clock.h"
 #include "gateway/worker.h"
 
+#include <errno.h>
+
 #define MS (INT64_C(1000000))
 
 struct bench {
@@ -12,7 +14,8 @@ struct bench {
     int64_t boot_ns, utc_ns;
     char log[4096]; /* "host:before>state " */
     struct strbuf records;
-    unsigned n_records;
+    unsigned n_records, room; /* more than `room` are refused, */
+    int refusal;              /* like this */
     void *replaced;
 };
 
@@ -31,21 +34,24 @@ static void on_replaced(void *arg, struct worker *w, void *link)
     ((struct bench *)arg)->replaced = link;
 }
 
-static void on_record(void *arg, const struct worker *w)
+static int on_record(void *arg, const struct worker *w)
 {
     struct bench *b = arg;
+    if (b->n_records >= b->room)
+        return b->refusal;
     struct strbuf one = {0};
     worker_put_record(&one, w);
     strbuf_add_text(&b->records, strbuf_slice(&one));
     strbuf_fini(&one);
     b->n_records++;
+    return 0;
 }
 
 static const struct workers_ops ops = {on_state, on_replaced, on_record};
 
 static void open_bench(struct bench *b)
 {
-    *b = (struct bench){.boot_ns = 1000 * NS_PER_S, .utc_ns = 1700000000 * NS_PER_S};
+    *b = (struct bench){.boot_ns = 1000 * NS_PER_S, .utc_ns = 1700000000 * NS_PER_S, .room = UINT32_MAX};
     const struct workers_options o = {.lease_ms = 3000, .renew_ms = 1000, .level = SEAL_PRIVATE, .ops = &ops, .arg = b};
     b->ws = workers_create(&o);
     assert_non_null(b->ws);
@@ -270,6 +276,92 @@ static void the_quiet_are_forgotten_after_a_week(void **state)
     close_bench(&b);
 }
 
+/* Refused records are written later, once each and as the worker is then. */
+static void what_the_journal_refuses_is_written_later(void **state)
+{
+    (void)state;
+    struct bench b, next;
+    open_bench(&b);
+    b.room = 1;
+    b.refusal = -ENOBUFS;
+    struct worker *a = enter(&b, "a", &b), *left = enter(&b, "left", &b), *c = enter(&b, "c", &b);
+    worker_leave(b.ws, left, b.utc_ns);
+    worker_leave(b.ws, left, b.utc_ns);
+    assert_int_equal(b.n_records, 1);
+    assert_int_equal(workers_unwritten(b.ws), 2);
+    workers_write(b.ws);
+    assert_int_equal(workers_unwritten(b.ws), 2);
+    b.room = 2;
+    workers_write(b.ws);
+    assert_int_equal(workers_unwritten(b.ws), 1);
+    b.room = UINT32_MAX;
+    (void)enter(&b, "c", &b); /* the next record of a worker makes the one before it good */
+    workers_write(b.ws);
+    assert_int_equal(workers_unwritten(b.ws), 0);
+    unsigned n = b.n_records;
+    workers_write(b.ws);
+    assert_int_equal(b.n_records, n);
+
+    open_bench(&next);
+    restore_all(&b, &next);
+    assert_int_equal(workers_count(next.ws), 3);
+    assert_int_equal(workers_by_host(next.ws, SLICE_LIT("a"))->id, a->id);
+    assert_int_equal(workers_by_host(next.ws, SLICE_LIT("c"))->id, c->id);
+    assert_int_equal(workers_by_host(next.ws, SLICE_LIT("left"))->id, left->id);
+    assert_int_equal(workers_by_id(next.ws, left->id)->state, WORKER_DEREGISTERED);
+    close_bench(&b);
+    close_bench(&next);
+}
+
+static void a_checkpoint_stops_where_there_is_no_room(void **state)
+{
+    (void)state;
+    struct bench b;
+    open_bench(&b);
+    b.room = 0;
+    b.refusal = -ENOBUFS;
+    for (char host[] = "a"; host[0] <= 'e'; host[0]++)
+        (void)enter(&b, host, NULL);
+    assert_int_equal(workers_unwritten(b.ws), 5);
+    uint32_t from = workers_write_all(b.ws, 0, 2);
+    assert_int_equal(from, 1);
+    assert_int_equal(workers_write_all(b.ws, from, 2), from); /* how it says so */
+    b.room = UINT32_MAX;
+    from = workers_write_all(b.ws, from, 2);
+    assert_int_equal(from, 3);
+    b.room = 3;
+    from = workers_write_all(b.ws, from, 2);
+    assert_int_equal(from, 4);
+    b.refusal = -ENOMEM; /* is passed over */
+    assert_int_equal(workers_write_all(b.ws, from, 2), 0);
+    assert_int_equal(workers_unwritten(b.ws), 2);
+    b.room = UINT32_MAX;
+    assert_int_equal(workers_write_all(b.ws, from, 2), 0);
+    assert_int_equal(workers_unwritten(b.ws), 0); /* a checkpoint makes it good, too */
+    close_bench(&b);
+}
+
+static void the_forgotten_need_no_record(void **state)
+{
+    (void)state;
+    struct bench b;
+    open_bench(&b);
+    b.room = 0;
+    b.refusal = -ENOBUFS;
+    (void)enter(&b, "stays", &b);
+    worker_leave(b.ws, enter(&b, "goes", NULL), b.utc_ns);
+    assert_int_equal(workers_unwritten(b.ws), 2);
+    b.utc_ns += 8 * 24 * 3600 * NS_PER_S;
+    pass(&b, 60 * NS_PER_S);
+    assert_int_equal(workers_count(b.ws), 1);
+    assert_int_equal(workers_unwritten(b.ws), 1);
+    b.room = UINT32_MAX;
+    workers_write(b.ws);
+    assert_int_equal(workers_unwritten(b.ws), 0);
+    assert_int_equal(b.n_records, 1);
+    close_bench(&b);
+}
+
 static void many_workers_keep_their_own_time(void **state)
 {
     (void)state;
@@ -316,6 +408,9 @@ int main(void)
         cmocka_unit_test(a_restart_forgets_and_doubles_nobody),
         cmocka_unit_test(records_cut_anywhere_are_refused),
         cmocka_unit_test(the_quiet_are_forgotten_after_a_week),
+        cmocka_unit_test(what_the_journal_refuses_is_written_later),
+        cmocka_unit_test(a_checkpoint_stops_where_there_is_no_room),
+        cmocka_unit_test(the_forgotten_need_no_record),
         cmocka_unit_test(many_workers_keep_their_own_time),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

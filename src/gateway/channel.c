@@ -103,6 +103,16 @@ static void on_register(struct channel *c, struct slice payload)
     send_lease(c, LEASE_GRANTED, 0, r.t0_ns, t1, "");
 }
 
+/* Before the worker leaves: datagrams that it sent before are in the socket's queue by now, or lost; after it they would
+ * not be its own any more. */
+static void take_last_datagrams(const struct channel *c)
+{
+    const struct sessions *all = session_all(c->session);
+    const struct worker *w = c->worker;
+    if (w && w->sampler && w->state != WORKER_DEREGISTERED && all->drain)
+        all->drain(all->drain_arg);
+}
+
 static void on_renew(struct channel *c, struct slice payload)
 {
     int64_t t1 = clock_utc_ns();
@@ -118,8 +128,10 @@ static void on_renew(struct channel *c, struct slice payload)
     }
     worker_renew(all->workers, c->worker, &r, clock_boot_ns(), t1);
     bool is_leaving = r.flags & RENEW_LEAVING;
-    if (is_leaving)
+    if (is_leaving) {
+        take_last_datagrams(c);
         worker_leave(all->workers, c->worker, t1);
+    }
     send_lease(c, is_leaving ? LEASE_ENDED : LEASE_GRANTED, r.number, r.t0_ns, t1, "");
 }
 
@@ -263,6 +275,7 @@ void channel_bye(struct channel *c, uint16_t reason)
     struct sessions *all = session_all(c->session);
     if (reason != BYE_DONE)
         return;
+    take_last_datagrams(c);
     if (c->has_counts)
         ingest_end_epoch(all->ingest, &c->origin);
     if (c->has_samples_counts && c->sampler)

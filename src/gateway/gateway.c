@@ -271,6 +271,13 @@ static void on_datagrams(void *arg)
     sessions_commit(&((struct gateway *)arg)->sessions);
 }
 
+static void drain_datagrams(void *arg)
+{
+    const struct gateway *g = arg;
+    if (g->udp)
+        udp_drain(g->udp);
+}
+
 /* ---------------------------------------------------------------- the ledger as a file */
 
 /* Replaces the file as a whole, so that whoever reads it sees one state. */
@@ -474,6 +481,8 @@ static int open_udp(struct gateway *g, struct diag *why)
         return r;
     udp_on_round(g->udp, on_datagrams, g);
     g->sessions.udp_port = udp_port(g->udp);
+    g->sessions.drain = drain_datagrams;
+    g->sessions.drain_arg = g;
     log_info("datagrams on %s", udp_address(g->udp));
     return 0;
 }

@@ -46,6 +46,8 @@ struct sessions {
     int (*identify)(struct transport *t, struct access_identity *out);
     struct args assigned; /* settings for every worker; its own come behind and win */
     uint16_t udp_port;    /* offered to workers; 0 = none */
+    void (*drain)(void *arg); /* takes the datagrams that have come by now; NULL = there are none */
+    void *drain_arg;
     size_t max;        /* connections; 0 = SESSIONS_MAX */
     int hello_ms;      /* 0 = SESSION_HELLO_MS */
 

@@ -290,11 +290,9 @@ static unsigned receive(struct udp *u)
     return n < 0 ? 0 : (unsigned)n;
 }
 
-static void on_readable(evutil_socket_t fd, short what, void *arg)
+/* Until the queue is empty, or with the batch that makes max datagrams. */
+static void take_queue(struct udp *u, uint64_t max)
 {
-    (void)fd;
-    (void)what;
-    struct udp *u = arg;
     const uint64_t received = u->received, passed = u->fates[PASSED];
     unsigned n;
     do {
@@ -302,12 +300,21 @@ static void on_readable(evutil_socket_t fd, short what, void *arg)
         for (unsigned i = 0; i < n; i++)
             split(u, i);
         settle_all(u);
-    } while (n == u->n_messages && u->received - received < UDP_ROUND);
+    } while (n == u->n_messages && u->received - received < max);
+    if (u->received == received && u->errors.n == 0)
+        return;
     u->now_ns = clock_mono_ns();
     look_for_overflow(u);
     say_all(u);
     if (u->on_round && u->fates[PASSED] != passed)
         u->on_round(u->on_round_arg);
+}
+
+static void on_readable(evutil_socket_t fd, short what, void *arg)
+{
+    (void)fd;
+    (void)what;
+    take_queue(arg, UDP_ROUND);
 }
 
 /* As much as may be had: the kernel cuts SO_RCVBUF to net.core.rmem_max. */
@@ -429,6 +436,11 @@ void udp_on_round(struct udp *u, void (*fn)(void *arg), void *arg)
 {
     u->on_round = fn;
     u->on_round_arg = arg;
+}
+
+void udp_drain(struct udp *u)
+{
+    take_queue(u, UDP_DRAIN);
 }
 
 void udp_take(struct udp *u, unsigned char *datagram, size_t n)

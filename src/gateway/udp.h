@@ -15,7 +15,7 @@
 
 #include <event2/event.h>
 
-enum { UDP_ROUND = 4096, UDP_BUFFER = 32 << 20 };
+enum { UDP_ROUND = 4096, UDP_DRAIN = 256 << 10, UDP_BUFFER = 32 << 20 };
 
 struct udp_counts {
     uint64_t received;  /* datagrams, of GRO's too */
@@ -41,6 +41,9 @@ const char *udp_address(const struct udp *u);
 void udp_counts(const struct udp *u, struct udp_counts *out);
 /* After each wake-up that passed something: the owner starts its commit timer. */
 void udp_on_round(struct udp *u, void (*fn)(void *arg), void *arg);
+/* Takes all that has come by now, UDP_DRAIN datagrams or a few more at most: what a worker sent before it said goodbye is
+ * still its own. One system call where nothing has come. Not from on_round. */
+void udp_drain(struct udp *u);
 /* What a wake-up does, on a datagram that is already in memory (fuzzing, tests). It is opened in place. */
 void udp_take(struct udp *u, unsigned char *datagram, size_t n);
 

@@ -3,7 +3,7 @@
 """200 workers of the emulator (bench/workers) against a real gateway: every answer is right, the ledger is exact to the
 datagram and to the event.
 
-    workers_test.py CASE WORKERS GATEWAY BENCH
+    workers_test.py CASE WORKERS GATEWAY GRIDLINE BENCH
 
 BENCH is the folder bench/: its certificates are used."""
 import collections
@@ -16,7 +16,7 @@ import sys
 import tempfile
 import time
 
-WORKERS, GATEWAY, BENCH = sys.argv[2:5]
+WORKERS, GATEWAY, GRIDLINE, BENCH = sys.argv[2:6]
 N = 200
 running = []
 
@@ -67,6 +67,31 @@ class Gateway:
     def accounts(self):
         with open(self.work + "/ledger.json") as f:
             return {(a["producer"], a["epoch"]): a for a in json.load(f)["ledger"]["accounts"]}
+
+    def status(self):
+        with open(self.work + "/ledger.json") as f:
+            return json.load(f)["status"]
+
+    def queued_bytes(self):
+        """What waits at its UDP port, with the kernel's overhead."""
+        with open("/proc/net/udp") as f:
+            return sum(int(words[4].split(":")[1], 16) for words in map(str.split, f.readlines()[1:])
+                       if int(words[1].split(":")[1], 16) == self.port)
+
+    def told(self):
+        """Its status now: it writes everything down first."""
+        path = self.work + "/ledger.json"
+        if os.path.exists(path):
+            os.unlink(path)
+        self.process.send_signal(signal.SIGUSR1)
+        wait_for(lambda: os.path.exists(path), "the gateway's ledger")
+        return self.status()
+
+    def hosts(self):
+        """Those it knows: [(host, id)]."""
+        out = subprocess.run([GRIDLINE, "hosts", "-g", self.address, "-t", "json", "--timeout", "60s"], stdout=subprocess.PIPE,
+                             text=True, check=True).stdout
+        return [(w["host"], w["worker"]) for w in map(json.loads, out.splitlines())]
 
     def events(self):
         """How often each event of the emulator is in the journal: {(host, epoch, number): times}."""
@@ -179,6 +204,44 @@ def case_churn(work):
     assert gateway.stop() == 0
     check_all(gateway, emulator, done)
     assert done["left"] and done["cut"] and done["killed"], done
+
+
+def case_leave(work):
+    """Workers leave and come back while their datagrams are on the way: none that was sent before is refused. The gateway
+    stands still meanwhile, so that it finds more datagrams than it takes at once, and goodbyes of those who sent them."""
+    gateway = Gateway(work).start()
+    emulator = Emulator(gateway, "--time", "4s", "--renew", "300ms", "--datagrams", "20000", "--leave", "100", "--away", "50ms")
+    emulator.phase("registered")
+    for _ in range(2 if os.geteuid() == 0 else 0):  # its receive buffer is large enough only if root made it
+        gateway.process.send_signal(signal.SIGSTOP)
+        wait_for(lambda: gateway.queued_bytes() > 8 << 20, "datagrams that wait")
+        gateway.process.send_signal(signal.SIGCONT)
+        wait_for(lambda: gateway.queued_bytes() < 1 << 20, "datagrams taken")
+    done = emulator.end()
+    status = gateway.told()
+    assert gateway.stop() == 0
+    check_all(gateway, emulator, done)
+    assert done["left"] > N / 10 and status["datagrams.unknown"] == 0, (done, status)
+    assert done["datagrams_received"] == done["datagrams"] - done["datagrams_unsent"], done
+
+
+def case_burst(work):
+    """20,000 workers by relays at once, and the gateway killed as soon as it has written them down: it knows all of them
+    again, each once, under the same id."""
+    gateway = Gateway(work).start()
+    emulator = Emulator(gateway, "-n", "20000", "--relay", "1000", "--renew", "10s")
+    emulator.phase("registered")
+    wait_for(lambda: gateway.told()["workers.unwritten"] == 0, "leases in the journal")
+    before = gateway.hosts()
+    gateway.stop(signal.SIGKILL)
+    running.remove(emulator.process)
+    emulator.process.kill()
+    emulator.process.wait()
+    gateway.start()
+    after = gateway.hosts()
+    assert len(before) == 20000 and sorted(i for _, i in before) == list(range(1, 20001)), len(before)
+    assert sorted(before) == sorted(after), (len(before), len(after), sorted(set(before) ^ set(after))[:5])
+    assert gateway.stop() == 0
 
 
 def case_restart(work):

@@ -572,6 +572,73 @@ static void test_lease(void **state)
     close_bench(&b);
 }
 
+struct drained {
+    const struct bench *bench;
+    unsigned times, live; /* how often it was asked; of these, while the worker had its lease */
+};
+
+static void on_drain(void *arg)
+{
+    struct drained *d = arg;
+    struct worker *w = workers_by_id(d->bench->workers, 1);
+    d->times++;
+    d->live += w->state == WORKER_LIVE && w->sampler;
+    w->window.received = 3; /* that is what was in the queue */
+}
+
+/* Sends what is in out, which is answered by one LEASE. */
+static struct frame_lease ask_lease(struct bench *b, int fd, struct strbuf *out, struct strbuf *in)
+{
+    assert_true(send_all(b, fd, strbuf_slice(out)));
+    strbuf_reset(out);
+    return get_lease(b, fd, in);
+}
+
+/* What it sent before it leaves is taken first, whether it leaves by RENEW or by BYE, and only if there can be some. */
+static void test_last_datagrams(void **state)
+{
+    (void)state;
+    struct bench b;
+    struct strbuf out = {0}, in = {0};
+    open_bench(&b);
+    struct drained drained = {.bench = &b};
+    b.all.drain = on_drain;
+    b.all.drain_arg = &drained;
+    int fd = dial(&b);
+    say_hello_as(&out, 1, PEER_AGENT);
+    put_register(&out, 0, "h", 1);
+    assert_int_equal(ask_lease(&b, fd, &out, &in).status, LEASE_GRANTED);
+    frame_put_renew(&out, 0, &(struct frame_renew){.number = 1, .flags = RENEW_LEAVING}); /* it has no samples */
+    assert_int_equal(ask_lease(&b, fd, &out, &in).status, LEASE_ENDED);
+    assert_int_equal(drained.times, 0);
+    for (unsigned i = 1; i <= 2; i++) {
+        put_register(&out, 0, "h", 1);
+        assert_int_equal(ask_lease(&b, fd, &out, &in).status, LEASE_GRANTED);
+        put_samples_origin(&out, (uint8_t)(1 + i), false);
+        assert_int_equal(ask_lease(&b, fd, &out, &in).status, LEASE_GRANTED);
+        frame_put_renew(&out, 0, &(struct frame_renew){.number = 2, .datagrams = 3});
+        assert_int_equal(ask_lease(&b, fd, &out, &in).datagrams, 0);
+        assert_int_equal(drained.times, i - 1);
+        if (i == 1) {
+            frame_put_renew(&out, 0, &(struct frame_renew){.number = 3, .datagrams = 3, .flags = RENEW_LEAVING});
+            struct frame_lease l = ask_lease(&b, fd, &out, &in);
+            assert_true(l.status == LEASE_ENDED && l.datagrams == 3);
+        } else {
+            frame_put_bye(&out, BYE_DONE, SLICE_LIT(""));
+            assert_true(send_all(&b, fd, strbuf_slice(&out)));
+            for (time_t end = time(NULL) + PATIENCE_S; b.all.n && time(NULL) < end;)
+                turn(&b);
+        }
+        assert_int_equal(workers_by_id(b.workers, 1)->state, WORKER_DEREGISTERED);
+        assert_int_equal(worker_datagrams_lost(workers_by_id(b.workers, 1)), 0);
+        assert_true(drained.times == i && drained.live == i);
+    }
+    (void)close(fd);
+    strbuf_fini(&out);
+    strbuf_fini(&in);
+    close_bench(&b);
+}
+
 /* Two connections that claim one host: the later one has it, the earlier one is told. */
 static void test_replaced(void **state)
 {
@@ -727,6 +794,7 @@ int main(void)
         cmocka_unit_test(test_never_reads), cmocka_unit_test(test_lines),
         cmocka_unit_test(test_too_many),    cmocka_unit_test(test_shut_down),
         cmocka_unit_test(test_lease),       cmocka_unit_test(test_replaced),
+        cmocka_unit_test(test_last_datagrams),
         cmocka_unit_test(test_relay),       cmocka_unit_test(test_not_allowed),
         cmocka_unit_test(test_many_silent),
         cmocka_unit_test(test_samples),     cmocka_unit_test(test_malformed_samples),

@@ -191,6 +191,26 @@ static void test_probes(void **state)
     }
 }
 
+/* Without the loop: everything that was sent before. */
+static void test_drain(void **state)
+{
+    enum { N = 300 };
+    struct fixture *f = *state;
+    unsigned char p[DATAGRAM_MAX];
+    udp_drain(f->udp);
+    assert_int_equal(f->rounds, 0);
+    for (uint64_t number = 1; number <= N; number++) {
+        size_t n = make(f, 1, number, PACKET, p);
+        assert_int_equal(send(f->sender, p, n, 0), (ssize_t)n);
+    }
+    udp_drain(f->udp);
+    assert_grew(f, "300 0 0 0 0 0");
+    assert_int_equal(f->of[0]->window.received, N);
+    assert_int_equal(f->rounds, 1);
+    udp_drain(f->udp);
+    assert_int_equal(f->rounds, 1);
+}
+
 static void test_malformed(void **state)
 {
     struct fixture *f = *state;
@@ -546,6 +566,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_socket, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_joined, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_rounds, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_drain, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_overflow, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_log, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_addresses, set_up, tear_down),

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Rows that nobody wants as events, of streams that hold only numbers (samples_kept.is_plain). Nearly all of
- * their bytes are differences of a few bytes each, and no difference can be wrong, so they are skipped eight
+ * their bytes are differences of a few bytes each, and no difference can be wrong, so they are skipped many
  * bytes at a time. */
 #include "event/samples_reader.h"
 
@@ -35,50 +35,75 @@ static const struct field *value_field(const struct samples_kept *k, uint32_t j)
             return f;
 }
 
-/* The bytes of the varint at p, of which eight can be read; 0: it has more, or says more than a difference.
- */
-static inline size_t difference_size(const unsigned char *p)
+enum { STEP = 16, BLOCK = 64, SHORT_MAX = 8 };
+typedef signed char bytes16 __attribute__((vector_size(STEP)));
+
+/* The high bit of each byte, lowest first. */
+static inline uint64_t high_bits(bytes16 v)
 {
-    uint64_t word;
-    memcpy(&word, p, sizeof word);
-    uint64_t ends = ~le64toh(word) & UINT64_C(0x8080808080808080);
-    return ends && (*p & 0x7f) > CODE_DECIMAL ? (size_t)__builtin_ctzll(ends) / 8 + 1 : 0;
+#ifdef __SSE2__
+    return (unsigned)__builtin_ia32_pmovmskb128((__attribute__((vector_size(STEP))) char)v);
+#else
+    uint64_t words[2];
+    memcpy(words, &v, sizeof words);
+    for (int i = 0; i < 2; i++) /* moves bit 8 k to bit 56 + k */
+        words[i] =
+            (le64toh(words[i]) >> 7 & UINT64_C(0x0101010101010101)) * UINT64_C(0x0102040810204080) >> 56;
+    return words[0] | words[1] << 8;
+#endif
 }
 
-/* Skips codes, eight bytes at a time, as long as they are short differences; at least one of the n stays.
- * Where a varint ends its byte's high bit is clear, so counting those bits counts codes, and no step waits
- * for the one before to say where it starts. Returns how many. */
-static uint32_t skip_words(struct cursor *c, uint32_t n)
+static uint32_t count_bits(uint64_t v)
 {
-    const uint64_t high = UINT64_C(0x8080808080808080);
-    const unsigned char *at = c->p;
-    uint64_t before = high; /* the ends in the word before */
-    uint32_t done = 0;
-    while (c->end - at >= 8) {
-        uint64_t word;
-        memcpy(&word, at, sizeof word);
-        word = le64toh(word);
-        uint64_t ends = ~word & high, starts = ends << 8 | before >> 56;
-        uint64_t above =
-            (word & ~high) + (0x7f - CODE_DECIMAL) * (high >> 7); /* high bit: low seven > CODE_DECIMAL */
-        if (ends == 0 || starts & ~above || (__builtin_clzll(before) + __builtin_ctzll(ends)) / 8 >= 8)
-            break;
-        uint32_t count = (uint32_t)((ends >> 7) * (high >> 7) >> 56);
-        if (done + count >= n)
-            break;
-        done += count;
-        before = ends;
-        at += 8;
+    v -= v >> 1 & UINT64_C(0x5555555555555555);
+    v = (v & UINT64_C(0x3333333333333333)) + (v >> 2 & UINT64_C(0x3333333333333333));
+    return (uint32_t)(((v + (v >> 4)) & UINT64_C(0x0f0f0f0f0f0f0f0f)) * UINT64_C(0x0101010101010101) >> 56);
+}
+
+/* Of up to n bytes from c->p on (at most BLOCK, and those that are there), a bit each: does a varint end
+ * there; would a code that starts there be a difference? The STEP bytes before c->end can be read. */
+static inline void look(const struct cursor *c, size_t n, uint64_t *ends, uint64_t *differences)
+{
+    const size_t left = cursor_left(c);
+    *ends = *differences = 0;
+    for (size_t i = 0; i < n && i < left; i += STEP) {
+        const size_t over = left - i < STEP ? STEP - (left - i) : 0; /* bytes before i that are read, too */
+        bytes16 v;
+        memcpy(&v, c->p + i - over, sizeof v);
+        *ends |= (high_bits(~v) >> over) << i;
+        *differences |= (high_bits((v & 0x7f) > CODE_DECIMAL) >> over) << i;
     }
-    c->p = at - __builtin_clzll(before) / 8; /* back to the start of one that was begun */
-    return done;
 }
 
-static uint32_t count_bits(unsigned char b)
+/* Skips up to n codes, a block at a time, as long as they are differences of at most SHORT_MAX bytes: where a
+ * varint ends its byte's high bit is clear, so bits that say so are counted, and no step waits for the one
+ * before to say where it starts. Returns how many; the code behind them is another, or cut short. The STEP
+ * bytes before c->end can be read. */
+static uint32_t skip_differences(struct cursor *c, uint32_t n)
 {
-    b = (unsigned char)(b - (b >> 1 & 0x55));
-    b = (unsigned char)((b & 0x33) + (b >> 2 & 0x33));
-    return (b + (b >> 4)) & 15;
+    uint32_t done = 0;
+    while (done < n) {
+        const uint32_t want = n - done;
+        uint64_t ends, differences;
+        look(c, want < BLOCK / SHORT_MAX ? want * SHORT_MAX : BLOCK, &ends, &differences);
+        uint64_t inside = ~ends & ~ends >> 1; /* and so on: SHORT_MAX bytes from here on end nothing */
+        inside &= inside >> 2;
+        inside &= inside >> 4;
+        const uint64_t others = ((ends << 1 | 1) & ~differences) | inside;
+        ends &= (others & (0 - others)) - 1; /* those before the first other */
+        uint32_t count = count_bits(ends);
+        if (count > want) {
+            uint64_t behind = ends;
+            for (count = 0; count < want; count++)
+                behind &= behind - 1;
+            ends ^= behind;
+        }
+        if (count == 0)
+            break;
+        c->p += BLOCK - __builtin_clzll(ends);
+        done += count;
+    }
+    return done;
 }
 
 /* The number of the value behind code n of the row. */
@@ -107,15 +132,15 @@ static int skip_code(struct cursor *c, const struct samples_kept *k, const unsig
 int samples_skip_changes(struct cursor *c, const struct samples_kept *k, struct diag *why)
 {
     unsigned char marks[EVENT_FIELDS_MAX / 8];
+    const bool has_step = cursor_left(c) >= STEP;
     if (samples_read_groups(c, k->n_values, marks) < 0)
         return samples_refuse(why, c->bad ? "a row is cut short" : "the marks of a row are wrong");
     uint32_t n = 0;
     for (uint32_t g = 0; g * 8 < k->n_values; g++)
         n += count_bits(marks[g]);
-    for (uint32_t done = skip_words(c, n); done < n; done++) {
-        size_t size = cursor_left(c) >= 8 ? difference_size(c->p) : 0;
-        c->p += size;
-        int rc = size ? 0 : skip_code(c, k, marks, done, why);
+    for (uint32_t done = 0; done < n; done++) {
+        done += has_step ? skip_differences(c, n - done) : 0;
+        int rc = done < n ? skip_code(c, k, marks, done, why) : 0;
         if (rc < 0)
             return rc;
     }

@@ -7,8 +7,8 @@
  *
  * Before the thread gets its first group the loop may use the journal (store_open, store_restore).
  *
- * A group in memory is records one after the other: u32 type, u32 length, payload. The journal's own copy of
- * it is made by the thread, so that the loop copies every byte once and computes no checksum.
+ * A group in memory is as the journal writes it (journal_commit_laid), so that every byte is copied once
+ * before it goes into the file. What is left to the thread is the rest of the heads: numbers and checksums.
  *
  * The position of the newest complete checkpoint is the cursor `checkpoint`, right before its first record.
  * It is moved when the last record of a checkpoint is durable, so that a crash in the middle leaves the one
@@ -27,8 +27,7 @@
 #include <unistd.h>
 
 enum {
-    RECORD_HEAD = 8,      /* in a group */
-    RECORD_COST = 32,     /* what a record takes besides its payload, in the journal at most */
+    RECORD_COST = 32,     /* what a record takes besides its payload, at most */
     KEPT_BYTES = 4 << 20, /* a buffer above that is given back when groups have become small */
     SEGMENT_SHARE = 8,    /* segments of max_bytes */
     SEGMENT_MIN = 4096
@@ -36,9 +35,11 @@ enum {
 #define NO_RECORD SIZE_MAX
 
 struct group {
-    struct strbuf bytes;
-    size_t size;    /* what it will take in the journal, at most */
-    size_t open_at; /* the head of the record that store_add adds to; NO_RECORD */
+    struct strbuf bytes; /* with room for the zeros behind the last record */
+    size_t size;         /* what it will take in the journal, at most */
+    size_t open_at;      /* the head of the record that store_add adds to; NO_RECORD */
+    size_t open_n;       /* its payload so far */
+    uint32_t open_type;
     bool starts_segment, begins_checkpoint, ends_checkpoint;
 };
 
@@ -81,31 +82,7 @@ static void group_clear(struct group *g)
     *g = (struct group){.bytes = g->bytes, .open_at = NO_RECORD};
 }
 
-static uint32_t get_u32(const char *p)
-{
-    uint32_t v;
-    memcpy(&v, p, sizeof v);
-    return v;
-}
-
-static void put_u32(char *p, uint32_t v)
-{
-    memcpy(p, &v, sizeof v);
-}
-
 /* The rest of this part is the thread. */
-
-static int append_all(struct journal *j, const struct group *g)
-{
-    int r = 0;
-    for (size_t at = 0; at < g->bytes.n && r == 0;) {
-        const char *head = g->bytes.p + at;
-        uint32_t n = get_u32(head + 4);
-        r = journal_append(j, get_u32(head), slice_of(head + RECORD_HEAD, n), NULL);
-        at += RECORD_HEAD + n;
-    }
-    return r;
-}
 
 /* The position can't be kept: the checkpoint before counts on, and the next one will be tried. */
 static void complete_checkpoint(struct store *s)
@@ -123,11 +100,8 @@ static int write_group(struct store *s, const struct group *g)
 {
     if (g->starts_segment)
         journal_cut(s->journal);
-    int r = append_all(s->journal, g);
-    if (r == 0)
-        r = journal_commit(s->journal);
-    if (r < 0) {
-        (void)journal_drop(s->journal); /* the senders still have them */
+    int r = journal_commit_laid(s->journal, g->bytes.p, g->bytes.n);
+    if (r < 0) { /* the senders still have them */
         s->begun = 0;
         return r;
     }
@@ -198,8 +172,7 @@ static int start_thread(struct store *s)
 static int open_journal(struct store *s, const char *dir, const struct store_options *o)
 {
     uint64_t max = o->max_bytes ? o->max_bytes : UINT64_C(1) << 30;
-    const struct journal_options options = {
-        .flags = JOURNAL_OWN_SEGMENTS, .max_bytes = max, .queue_bytes = STORE_GROUP_MAX, .io = o->io};
+    const struct journal_options options = {.flags = JOURNAL_OWN_SEGMENTS, .max_bytes = max, .io = o->io};
     uint64_t share = max / SEGMENT_SHARE < STORE_SEGMENT_MAX ? max / SEGMENT_SHARE : STORE_SEGMENT_MAX;
     s->segment_bytes = o->segment_bytes ? o->segment_bytes : share;
     if (s->segment_bytes < SEGMENT_MIN)
@@ -332,14 +305,26 @@ uint32_t store_segment(const struct store *s)
     return s->segment;
 }
 
-/* Room for n more bytes of payload at the end, and a head before them if asked for. */
+/* The record that is open has no more to come. */
+static void end_record(struct group *g)
+{
+    if (g->open_at == NO_RECORD)
+        return;
+    const size_t zeros = -g->bytes.n % JOURNAL_LAID_ALIGN;
+    journal_lay_head(g->bytes.p + g->open_at, g->open_type, g->open_n);
+    memset(g->bytes.p + g->bytes.n, 0, zeros);
+    strbuf_advance(&g->bytes, zeros);
+    g->open_at = NO_RECORD;
+}
+
+/* Room for n more bytes of payload at the end, a head before them if asked for, and zeros behind them. */
 static int reserve(struct group *g, size_t n, bool has_head, char **to)
 {
     if (n > JOURNAL_RECORD_MAX)
         return E_LIMIT;
     if (g->size + n + (has_head ? RECORD_COST : 0) > STORE_GROUP_MAX)
         return -ENOBUFS;
-    *to = strbuf_room(&g->bytes, n + (has_head ? RECORD_HEAD : 0));
+    *to = strbuf_room(&g->bytes, n + (has_head ? JOURNAL_LAID_HEAD : 0) + JOURNAL_LAID_ALIGN);
     if (!*to)
         g->bytes.failed = false; /* this one is refused; what is before it is whole */
     return *to ? 0 : -ENOMEM;
@@ -359,14 +344,15 @@ static int start_record(struct store *s, enum store_type type, struct slice head
     size_t n = head.n + body.n;
     char *to;
     (void)store_begin(s);
+    end_record(g);
     int r = reserve(g, n, true, &to);
     if (r < 0)
         return r;
-    put_u32(to, (uint32_t)type);
-    put_u32(to + 4, (uint32_t)n);
-    (void)put_slice(put_slice(to + RECORD_HEAD, head), body);
+    (void)put_slice(put_slice(to + JOURNAL_LAID_HEAD, head), body);
     g->open_at = g->bytes.n;
-    strbuf_advance(&g->bytes, RECORD_HEAD + n);
+    g->open_n = n;
+    g->open_type = (uint32_t)type;
+    strbuf_advance(&g->bytes, JOURNAL_LAID_HEAD + n);
     g->size += RECORD_COST + n;
     return 0;
 }
@@ -375,7 +361,7 @@ int store_append(struct store *s, enum store_type type, struct slice payload)
 {
     int r = start_record(s, type, payload, (struct slice){"", 0});
     if (r == 0)
-        s->filling->open_at = NO_RECORD;
+        end_record(s->filling);
     return r;
 }
 
@@ -383,9 +369,7 @@ int store_add(struct store *s, enum store_type type, struct slice head, struct s
 {
     struct group *g = s->filling;
     size_t n = head.n + body.n;
-    uint32_t have = g->open_at == NO_RECORD ? 0 : get_u32(g->bytes.p + g->open_at + 4);
-    if (g->open_at == NO_RECORD || get_u32(g->bytes.p + g->open_at) != (uint32_t)type ||
-        have + n > STORE_ADDED_MAX)
+    if (g->open_at == NO_RECORD || g->open_type != (uint32_t)type || g->open_n + n > STORE_ADDED_MAX)
         return start_record(s, type, head, body);
     char *to;
     int r = reserve(g, n, false, &to);
@@ -393,7 +377,7 @@ int store_add(struct store *s, enum store_type type, struct slice head, struct s
         return r;
     (void)put_slice(put_slice(to, head), body);
     strbuf_advance(&g->bytes, n);
-    put_u32(g->bytes.p + g->open_at + 4, have + (uint32_t)n);
+    g->open_n += n;
     g->size += n;
     return 0;
 }
@@ -421,6 +405,7 @@ uint64_t store_written(const struct store *s)
 void store_commit(struct store *s)
 {
     struct group *g = s->filling;
+    end_record(g);
     s->writing = g;
     s->filling = other(s, g);
     s->has_begun = false;

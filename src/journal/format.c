@@ -100,6 +100,14 @@ uint32_t format_record_crc(const unsigned char *p, uint32_t length)
     return crc32c(crc32c(0, bytes(p, REC_CRC)), bytes(p + RECORD_HEAD, length));
 }
 
+uint64_t format_number(unsigned char *p, size_t n, uint64_t first)
+{
+    uint64_t number = first;
+    for (size_t at = 0; at < n; at += format_record_size(format_get_record(p + at).length))
+        put_u64(p + at + REC_NUMBER, number++);
+    return number - first;
+}
+
 void format_stamp(unsigned char *p, size_t n, uint32_t marker)
 {
     for (size_t at = 0; at < n;) {

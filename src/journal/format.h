@@ -53,6 +53,8 @@ void format_put_record(unsigned char to[RECORD_HEAD], uint32_t length, uint64_t 
 struct record_head format_get_record(const unsigned char from[RECORD_HEAD]);
 /* Of a whole record (head and payload) at p. */
 uint32_t format_record_crc(const unsigned char *p, uint32_t length);
+/* Numbers the records that fill p[0..n) from first on; returns how many they are. */
+uint64_t format_number(unsigned char *p, size_t n, uint64_t first);
 /* Writes marker and CRC into each of the records that fill p[0..n). */
 void format_stamp(unsigned char *p, size_t n, uint32_t marker);
 

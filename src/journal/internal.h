@@ -66,9 +66,11 @@ int segment_list(struct journal *j, int (*on_other)(struct journal *j, const cha
 uint64_t segment_after(const struct journal *j, uint64_t first);
 /* The segment that has, or should have, this number: the last that does not start behind it. 0 = none. */
 uint64_t segment_with(const struct journal *j, uint64_t number);
-/* Writes and syncs the queue: 0, or the first error, after which the segment must be abandoned. */
-int segment_commit(struct journal *j);
-void segment_abandon(struct journal *j);
+/* Stamps, writes and syncs the records that fill p[0..n): 0, or the first error, after which the segment must
+ * be abandoned. */
+int segment_commit(struct journal *j, unsigned char *p, size_t n);
+/* n bytes of what failed may have been written. */
+void segment_abandon(struct journal *j, size_t n);
 /* Ends the segment being written: seal says that a clean end is to be marked in it. */
 void segment_finish(struct journal *j, bool seal);
 /* Deletes the oldest. */

@@ -69,10 +69,14 @@
 #include "base/err.h"
 #include "base/mem.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 
 enum { SEGMENT_BYTES_MIN = 4096 };
+
+_Static_assert((int)JOURNAL_LAID_HEAD == RECORD_HEAD && (int)JOURNAL_LAID_ALIGN == RECORD_ALIGN,
+               "what a caller lays out is what is written");
 
 static void configure(struct journal *j, const struct journal_options *o)
 {
@@ -263,28 +267,51 @@ static void enforce_limit(struct journal *j)
     }
 }
 
+/* The group of count records that fill p[0..n). */
+static int commit(struct journal *j, unsigned char *p, size_t n, uint64_t count)
+{
+    const bool is_own = j->flags & JOURNAL_OWN_SEGMENTS;
+    if (!is_own && j->fd >= 0 && j->end > HEAD_SIZE && j->end + n > j->segment_bytes)
+        segment_finish(j, false);
+    int r = segment_commit(j, p, n);
+    if (r < 0 && !is_own) {
+        segment_abandon(j, n);
+        r = segment_commit(j, p, n);
+    }
+    if (r < 0) {
+        segment_abandon(j, n);
+        return r;
+    }
+    j->last += count;
+    j->stats.records += count;
+    if (!(j->flags & JOURNAL_REFUSE))
+        enforce_limit(j);
+    return 0;
+}
+
 int journal_commit(struct journal *j)
 {
     if (j->queued == 0)
         return 0;
-    const bool is_own = j->flags & JOURNAL_OWN_SEGMENTS;
-    if (!is_own && j->fd >= 0 && j->end > HEAD_SIZE && j->end + j->queue.n > j->segment_bytes)
-        segment_finish(j, false);
-    int r = segment_commit(j);
-    if (r < 0 && !is_own) {
-        segment_abandon(j);
-        r = segment_commit(j);
-    }
-    if (r < 0) {
-        segment_abandon(j);
-        return r;
-    }
-    j->last += j->queued;
-    j->stats.records += j->queued;
-    (void)journal_drop(j); /* they are in the file now */
-    if (!(j->flags & JOURNAL_REFUSE))
-        enforce_limit(j);
-    return 0;
+    int r = commit(j, (unsigned char *)j->queue.p, j->queue.n, j->queued);
+    if (r == 0)
+        (void)journal_drop(j); /* they are in the file now */
+    return r;
+}
+
+void journal_lay_head(char to[JOURNAL_LAID_HEAD], uint32_t type, size_t length)
+{
+    assert(type != TYPE_SEAL && length <= JOURNAL_RECORD_MAX);
+    format_put_record((unsigned char *)to, (uint32_t)length, 0, type);
+}
+
+int journal_commit_laid(struct journal *j, char *records, size_t n)
+{
+    assert(j->queued == 0);
+    if (j->flags & JOURNAL_READONLY)
+        return -EROFS;
+    uint64_t count = format_number((unsigned char *)records, n, j->last + 1);
+    return count ? commit(j, (unsigned char *)records, n, count) : 0;
 }
 
 uint64_t journal_drop(struct journal *j)

@@ -36,11 +36,11 @@ enum {
 };
 
 enum journal_flags {
-    JOURNAL_NOSYNC = 1,  /* commit only writes: survives the death of the process, not of the machine */
-    JOURNAL_REFUSE = 2,  /* at max_bytes refuse new records instead of forcing out the oldest */
+    JOURNAL_NOSYNC = 1,   /* commit only writes: survives the death of the process, not of the machine */
+    JOURNAL_REFUSE = 2,   /* at max_bytes refuse new records instead of forcing out the oldest */
     JOURNAL_READONLY = 4, /* no lock, nothing written; sees also what is written but not yet committed */
-    /* A segment ends only where journal_cut says so, and a commit that fails is not repeated in a new one: for
-     * records that need others of their segment. After a failed commit the next one starts a segment. */
+    /* A segment ends only where journal_cut says so, and a commit that fails is not repeated in a new one:
+     * for records that need others of their segment. After a failed commit the next one starts a segment. */
     JOURNAL_OWN_SEGMENTS = 8
 };
 
@@ -97,6 +97,15 @@ int journal_append(struct journal *j, uint32_t type, struct slice payload, uint6
  * the caller may commit again later, or drop. What was committed earlier is not affected. After a failure
  * some of the queued records may still be found when the journal is opened after a crash. */
 int journal_commit(struct journal *j);
+/* A group that the caller lays out itself, so that its bytes are copied only into the file: records one after
+ * the other, each JOURNAL_LAID_HEAD bytes, the payload, and zeros up to a multiple of JOURNAL_LAID_ALIGN.
+ * journal_lay_head fills in what the caller knows of the head, whose limits are those of journal_append. */
+enum { JOURNAL_LAID_HEAD = 24, JOURNAL_LAID_ALIGN = 8 };
+void journal_lay_head(char to[JOURNAL_LAID_HEAD], uint32_t type, size_t length);
+/* Makes such a group durable as journal_commit does those that are queued; none is. What is at records is
+ * overwritten (the rest of the heads), also on failure: it may be given again then. queue_bytes and
+ * JOURNAL_REFUSE are not looked at. */
+int journal_commit_laid(struct journal *j, char *records, size_t n);
 /* Forgets what is queued; returns how many records. Their numbers are given again. */
 uint64_t journal_drop(struct journal *j);
 /* What is committed next starts a new segment. */
@@ -145,8 +154,8 @@ int journal_cursor_move(struct journal_cursor *c, uint64_t position);
 void journal_cursor_info(const struct journal_cursor *c, struct journal_cursor_info *out);
 /* Deletes it with its file; it no longer holds back trimming. */
 int journal_cursor_remove(struct journal_cursor *c);
-/* Until close, nothing behind its position is deleted, not even at max_bytes, which may be exceeded then. It is
- * no consumer: records that it has passed and no other cursor has still count as forced. */
+/* Until close, nothing behind its position is deleted, not even at max_bytes, which may be exceeded then. It
+ * is no consumer: records that it has passed and no other cursor has still count as forced. */
 void journal_cursor_pin(struct journal_cursor *c);
 
 enum journal_item_kind { JOURNAL_RECORD, JOURNAL_GAP };

@@ -214,25 +214,25 @@ static void account(struct journal *j, uint64_t end)
     s->size = end;
 }
 
-int segment_commit(struct journal *j)
+int segment_commit(struct journal *j, unsigned char *p, size_t n)
 {
     int r = j->fd >= 0 ? 0 : create(j);
     if (r < 0)
         return r;
-    format_stamp((unsigned char *)j->queue.p, j->queue.n, (uint32_t)j->head.id);
-    r = io_write(j, j->fd, j->queue.p, j->queue.n, j->end);
+    format_stamp(p, n, (uint32_t)j->head.id);
+    r = io_write(j, j->fd, p, n, j->end);
     if (r == 0)
         r = io_sync_file(j, j->fd);
     if (r == 0 && j->is_temporary)
         r = give_name(j);
     if (r < 0)
         return r;
-    j->end += j->queue.n;
+    j->end += n;
     account(j, j->end);
     return 0;
 }
 
-void segment_abandon(struct journal *j)
+void segment_abandon(struct journal *j, size_t n)
 {
     if (j->fd < 0)
         return;
@@ -242,7 +242,7 @@ void segment_abandon(struct journal *j)
     if (j->is_temporary)
         (void)j->io->unlink(j->io->ctx, j->dir, temporary_name); /* else the next one overwrites it */
     else if (j->end > HEAD_SIZE)
-        account(j, j->end + j->queue.n); /* so much may have been written */
+        account(j, j->end + n); /* so much may have been written */
     j->is_temporary = false;
 }
 

@@ -83,6 +83,22 @@ static void test_crc(void **state)
     assert_int_equal(crc32c(crc32c(0, SLICE_LIT("1234")), SLICE_LIT("56789")), 0xe3069283u);
 }
 
+/* Long input takes another way than short pieces do. */
+static void test_crc_of_much(void **state)
+{
+    (void)state;
+    static char bytes[20011];
+    uint64_t seed = 7;
+    for (size_t i = 0; i < sizeof bytes; i++)
+        bytes[i] = (char)test_random(&seed);
+    for (size_t n = 3000; n < sizeof bytes; n += 61) {
+        uint32_t pieces = 0x1234;
+        for (size_t at = 1; at < n; at += 61)
+            pieces = crc32c(pieces, slice_of(bytes + at, n - at < 61 ? n - at : 61));
+        assert_int_equal(crc32c(0x1234, slice_of(bytes + 1, n - 1)), pieces);
+    }
+}
+
 static void test_arena(void **state)
 {
     (void)state;
@@ -110,9 +126,10 @@ static void test_arena(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_append),         cmocka_unit_test(test_failure_is_sticky),
-        cmocka_unit_test(test_integers),       cmocka_unit_test(test_cursor_refuses),
-        cmocka_unit_test(test_crc),            cmocka_unit_test(test_arena),
+        cmocka_unit_test(test_append),   cmocka_unit_test(test_failure_is_sticky),
+        cmocka_unit_test(test_integers), cmocka_unit_test(test_cursor_refuses),
+        cmocka_unit_test(test_crc),      cmocka_unit_test(test_crc_of_much),
+        cmocka_unit_test(test_arena),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

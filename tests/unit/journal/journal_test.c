@@ -112,6 +112,44 @@ static void test_append_commit_read(void **state)
     journal_close(j);
 }
 
+/* A group that the caller laid out is the same records, numbered after those before it. */
+static void test_laid(void **state)
+{
+    (void)state;
+    struct journal *j = open_with((struct journal_options){0});
+    static const char *const payloads[] = {"", "a", "seven b", "eight by", "nine byte"};
+    char group[5 * (JOURNAL_LAID_HEAD + 2 * JOURNAL_LAID_ALIGN)] = {0};
+    size_t n = 0;
+    add(j, 3, 10);
+    for (uint32_t i = 0; i < 5; i++) {
+        size_t length = strlen(payloads[i]);
+        journal_lay_head(group + n, 20 + i, length);
+        memcpy(group + n + JOURNAL_LAID_HEAD, payloads[i], length);
+        n += (JOURNAL_LAID_HEAD + length + JOURNAL_LAID_ALIGN - 1) / JOURNAL_LAID_ALIGN * JOURNAL_LAID_ALIGN;
+    }
+    uint64_t syncs = stats_of(j).syncs;
+    assert_int_equal(journal_commit_laid(j, group, 0), 0); /* nothing to do */
+    assert_int_equal(stats_of(j).syncs, syncs);
+    assert_int_equal(journal_commit_laid(j, group, n), 0);
+    assert_int_equal(stats_of(j).syncs, syncs + 1);
+    assert_int_equal(stats_of(j).last, 8);
+    add(j, 1, 10);
+    journal_close(j);
+
+    j = open_with((struct journal_options){0});
+    expect_records(j, 1, 9);
+    struct journal_reader *r;
+    struct journal_item item;
+    assert_int_equal(journal_reader_open(j, 4, &r), 0);
+    for (uint32_t i = 0; i < 5; i++) {
+        assert_int_equal(journal_reader_next(r, &item), 0);
+        assert_int_equal(item.type, 20 + i);
+        assert_slice(item.payload, payloads[i]);
+    }
+    journal_reader_close(r);
+    journal_close(j);
+}
+
 static void test_refusals(void **state)
 {
     (void)state;
@@ -475,6 +513,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         in_dir(test_append_commit_read),
+        in_dir(test_laid),
         in_dir(test_refusals),
         in_dir(test_one_writer),
         in_dir(test_segments_roll),

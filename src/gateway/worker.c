@@ -7,6 +7,7 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
+#include "base/text.h"
 
 #include <errno.h>
 #include <sys/random.h>
@@ -548,7 +549,7 @@ int workers_restore(struct workers *ws, struct slice payload, int64_t boot_ns, i
     if (!get_fixed(&c, &from))
         return E_PROTO;
     struct slice host = cursor_text(&c), properties = cursor_text(&c), settings = cursor_text(&c);
-    if (c.bad || host.n == 0 || properties.n > WORKER_PROPERTIES_MAX || settings.n > WORKER_SETTINGS_MAX)
+    if (c.bad || host.n == 0 || text_has_control(host) || properties.n > WORKER_PROPERTIES_MAX || settings.n > WORKER_SETTINGS_MAX)
         return E_PROTO;
     struct worker *w = workers_by_host(ws, host);
     if (w ? w->id != from.id : workers_by_id(ws, from.id) != NULL)

@@ -136,7 +136,8 @@ int activation_set(struct activation *a, struct slice pattern, struct slice leve
 {
     bool is_default = slice_eq(level, SLICE_LIT("default"));
     if (!is_pattern(pattern))
-        return diag_set(why, -EINVAL, 0, "pattern: a name of events, in which * ? and [...] stand for others");
+        return diag_set(why, -EINVAL, 0,
+                        "pattern: a name of events, in which * ? and [...] stand for others");
     if (!is_default && !is_level(level))
         return diag_set(why, -EINVAL, 0, "level: \"%.*s\" is none; write debug, info, ..., off or default",
                         level.n > 40 ? 40 : (int)level.n, level.p);

@@ -25,7 +25,7 @@ struct watched {
 struct control {
     struct manager *manager;
     const struct settings *settings; /* in force; the owner's */
-    char *run_dir; /* owned */
+    char *run_dir;                   /* owned */
     const struct control_ops *ops;
     void *arg;
     struct activation *activation; /* NULL: nothing was activated yet */
@@ -182,8 +182,8 @@ static struct slice key_of(const char *setting)
     return slice_of(setting, strcspn(setting, "="));
 }
 
-/* The first key of *s for a sensor that is not there without these settings. A mode is a sensor's start, and is what
- * makes it be there. */
+/* The first key of *s for a sensor that is not there without these settings. A mode is a sensor's start, and
+ * is what makes it be there. */
 static bool find_foreign(struct control *c, const struct settings *s, struct slice *key)
 {
     struct settings modes = {0};
@@ -191,7 +191,8 @@ static bool find_foreign(struct control *c, const struct settings *s, struct sli
     bool is_found = false;
     for (size_t i = 0; i < s->n; i++)
         if (slice_ends(key_of(s->v[i]), SLICE_LIT(".mode")))
-            (void)settings_put(&modes, key_of(s->v[i]), slice_str(strchr(s->v[i], '=') + 1), false); /* fewer than s */
+            (void)settings_put(&modes, key_of(s->v[i]), slice_str(strchr(s->v[i], '=') + 1),
+                               false); /* fewer than s */
     if (c->ops->load(c->arg, &modes, &plain, NULL) == 0) {
         for (size_t i = 0; i < s->n && !is_found; i++) {
             *key = key_of(s->v[i]);
@@ -204,7 +205,8 @@ static bool find_foreign(struct control *c, const struct settings *s, struct sli
 }
 
 /* The configuration with *next, if all of it may be. */
-static int load_checked(struct control *c, const struct settings *next, struct agent_config **out, struct diag *why)
+static int load_checked(struct control *c, const struct settings *next, struct agent_config **out,
+                        struct diag *why)
 {
     struct slice key;
     if (find_foreign(c, next, &key))
@@ -259,8 +261,8 @@ static int add_assigned(struct control *c, struct settings *s, struct args more,
 }
 
 /* All at once; if that fails one by one, on top of those that went well. */
-void control_assign(struct control *c, struct args settings, void (*on_bad)(void *arg, struct slice key, const char *why),
-                    void *arg)
+void control_assign(struct control *c, struct args settings,
+                    void (*on_bad)(void *arg, struct slice key, const char *why), void *arg)
 {
     struct settings good;
     struct agent_config *config = NULL;
@@ -352,10 +354,12 @@ static void finish(struct control *c, struct watched *w)
     add_cost(&args, "cost_observed", cost);
     if (w->ceiling >= 0 && cost > w->ceiling) {
         take_back(c, w);
-        answer_with(c, w->request, CONTROL_FAILED, &args, "taken back: observed %s, above the ceiling of %.1f us/s",
-                    cost_text(cost, seen), w->ceiling);
+        answer_with(c, w->request, CONTROL_FAILED, &args,
+                    "taken back: observed %s, above the ceiling of %.1f us/s", cost_text(cost, seen),
+                    w->ceiling);
     } else {
-        answer_with(c, w->request, CONTROL_DONE, &args, "predicted %s, observed %s", cost_text(w->predicted, predicted),
+        answer_with(c, w->request, CONTROL_DONE, &args, "predicted %s, observed %s",
+                    cost_text(w->predicted, predicted),
                     cost < 0 ? "nothing: it did not run" : cost_text(cost, seen));
     }
     args_writer_fini(&args);
@@ -412,12 +416,14 @@ static int find_sensor(struct change *x, struct slice name, struct diag *why)
     strbuf_add_str(&x->prefix, ".mode");
     if (strbuf_failed(&x->prefix))
         return -ENOMEM;
-    if (name.n == 0 || name.n > 100 || config_may_assign(strbuf_slice(&x->prefix), &x->sensor, &x->title, NULL) < 0)
+    if (name.n == 0 || name.n > 100 ||
+        config_may_assign(strbuf_slice(&x->prefix), &x->sensor, &x->title, NULL) < 0)
         return diag_set(why, E_NODATA, 0, "no sensor \"%.*s\"; sensor.list shows those that are configured",
                         name.n > 80 ? 80 : (int)name.n, name.p);
     x->prefix.n -= 4; /* the dot stays */
     x->prefix.p[x->prefix.n] = '\0';
-    (void)snprintf(x->name, sizeof x->name, "%s%s%.*s", x->sensor->name, x->title.n ? "/" : "", SLICE_ARG(x->title));
+    (void)snprintf(x->name, sizeof x->name, "%s%s%.*s", x->sensor->name, x->title.n ? "/" : "",
+                   SLICE_ARG(x->title));
     return 0;
 }
 
@@ -509,10 +515,12 @@ static void tell_prediction(struct control *c, const struct change *x, uint16_t 
     args_add_text(&args, "sensor", slice_str(x->name));
     add_cost(&args, "cost_predicted", x->predicted);
     if (status == CONTROL_FAILED)
-        answer_with(c, x->question->request, status, &args, "%s: predicted %s, above the ceiling of %.1f us/s", what,
-                    cost_text(x->predicted, cost), x->ceiling);
+        answer_with(c, x->question->request, status, &args,
+                    "%s: predicted %s, above the ceiling of %.1f us/s", what, cost_text(x->predicted, cost),
+                    x->ceiling);
     else
-        answer_with(c, x->question->request, status, &args, "%s: predicted %s", what, cost_text(x->predicted, cost));
+        answer_with(c, x->question->request, status, &args, "%s: predicted %s", what,
+                    cost_text(x->predicted, cost));
     args_writer_fini(&args);
 }
 
@@ -598,18 +606,21 @@ static void activate(struct control *c, const struct frame_control *q)
     args_add_uint(&args, "ns_an_event", CONTROL_NS_AN_EVENT);
     if (costs && ceiling_of(q->args) >= 0) {
         answer_with(c, q->request, CONTROL_FAILED, &args,
-                    "refused: the cost is not known, about %d ns an event in the program that writes it, and how many it "
-                    "will write nobody can say before; the ceiling of %.1f us/s could not be kept. Leave out the ceiling",
+                    "refused: the cost is not known, about %d ns an event in the program that writes it, and "
+                    "how many it "
+                    "will write nobody can say before; the ceiling of %.1f us/s could not be kept. Leave out "
+                    "the ceiling",
                     CONTROL_NS_AN_EVENT, ceiling_of(q->args));
     } else if (is_dry(q->args)) {
-        answer_with(c, q->request, CONTROL_DONE, &args, "not changed: the cost is not known, about %d ns an event",
-                    CONTROL_NS_AN_EVENT);
+        answer_with(c, q->request, CONTROL_DONE, &args,
+                    "not changed: the cost is not known, about %d ns an event", CONTROL_NS_AN_EVENT);
     } else {
         if (!c->activation)
             c->activation = activation_create(c->run_dir);
         r = c->ops->make_run_dir(c->arg, &why);
         if (r == 0)
-            r = activation_set(c->activation, args_text(q->args, "pattern"), args_text(q->args, "level"), &why);
+            r = activation_set(c->activation, args_text(q->args, "pattern"), args_text(q->args, "level"),
+                               &why);
         answer_with(c, q->request, r < 0 ? status_of(r) : CONTROL_DONE, &args, "%s",
                     r < 0 ? why.message : "programs of this host see it within a second");
     }
@@ -622,7 +633,8 @@ static void suspend(struct control *c, const struct frame_control *q)
     bool is_already = manager_is_suspended(c->manager) == is_suspend;
     if (!is_already)
         c->ops->suspend(c->arg, is_suspend);
-    answer(c, q->request, CONTROL_DONE, "%s%s", is_already ? "was " : "", is_suspend ? "suspended" : "resumed");
+    answer(c, q->request, CONTROL_DONE, "%s%s", is_already ? "was " : "",
+           is_suspend ? "suspended" : "resumed");
 }
 
 static void kill_agent(struct control *c, const struct frame_control *q)
@@ -635,9 +647,9 @@ static const struct {
     const char *name;
     void (*run)(struct control *c, const struct frame_control *q);
 } verbs[] = {
-    {"worker.suspend", suspend},    {"worker.resume", suspend},    {"worker.kill", kill_agent},
-    {"worker.set", set_worker},     {"sensor.start", change_sensor}, {"sensor.stop", change_sensor},
-    {"sensor.set", change_sensor},  {"sensor.list", list_sensors}, {"activate", activate},
+    {"worker.suspend", suspend},   {"worker.resume", suspend},      {"worker.kill", kill_agent},
+    {"worker.set", set_worker},    {"sensor.start", change_sensor}, {"sensor.stop", change_sensor},
+    {"sensor.set", change_sensor}, {"sensor.list", list_sensors},   {"activate", activate},
 };
 
 void control_ask(struct control *c, const struct frame_control *q)

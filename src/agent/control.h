@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* control.h - the receiving end of control (DG-10; docs/protocol.md, "Control"): verbs that a gateway asks of this agent.
+/* control.h - the receiving end of control (DG-10; docs/protocol.md, "Control"): verbs that a gateway asks of
+ * this agent.
  *
  *     worker.suspend, worker.resume   no sensor runs; the lease goes on
  *     worker.kill                     answers, then the agent ends
@@ -8,17 +9,18 @@
  *     sensor.list   sensor = a pattern
  *     activate      pattern, level, ceiling, dry_run
  *
- * sensor.start and sensor.set say first what the sensor will cost (CONTROL_MORE, cost_predicted), refuse what is above
- * the ceiling, and report what it did cost: the last answer comes after three runs, or five seconds. If that is above
- * the ceiling, what was set is taken back and the answer is CONTROL_FAILED. Costs are microseconds of CPU a second, in
- * this process. Of sensors whose cost is not known before (programs, hosts, helpers) only the second half holds.
+ * sensor.start and sensor.set say first what the sensor will cost (CONTROL_MORE, cost_predicted), refuse what
+ * is above the ceiling, and report what it did cost: the last answer comes after three runs, or five seconds.
+ * If that is above the ceiling, what was set is taken back and the answer is CONTROL_FAILED. Costs are
+ * microseconds of CPU a second, in this process. Of sensors whose cost is not known before (programs, hosts,
+ * helpers) only the second half holds.
  *
- * activate: what instrumentation costs is spent in the programs that write, and depends on how often they do: the agent
- * knows neither. It says what an event costs (CONTROL_NS_AN_EVENT), and refuses if there is a ceiling, since it could
- * not keep it.
+ * activate: what instrumentation costs is spent in the programs that write, and depends on how often they do:
+ * the agent knows neither. It says what an event costs (CONTROL_NS_AN_EVENT), and refuses if there is a
+ * ceiling, since it could not keep it.
  *
- * Whether the gateway may give orders was looked at before (upstream.h). On the loop; at most CONTROL_WATCHED costs are
- * being observed at a time, further ones are answered without. */
+ * Whether the gateway may give orders was looked at before (upstream.h). On the loop; at most CONTROL_WATCHED
+ * costs are being observed at a time, further ones are answered without. */
 #ifndef GRIDLINE_AGENT_CONTROL_H
 #define GRIDLINE_AGENT_CONTROL_H
 
@@ -29,7 +31,8 @@
 enum {
     CONTROL_WATCHED = 8,
     CONTROL_RUNS = 3,
-    CONTROL_NS_AN_EVENT = 86 /* `script/bench instrument`: writing an event and taking it out of the ring, one core each */
+    CONTROL_NS_AN_EVENT =
+        86 /* `script/bench instrument`: writing an event and taking it out of the ring, one core each */
 };
 #define CONTROL_WATCH_NS (INT64_C(5) * 1000 * 1000 * 1000)
 
@@ -47,7 +50,8 @@ struct control_ops {
 };
 
 struct control;
-/* Everything is borrowed, but run_dir, where the activation file goes: the configuration it is of will be replaced. */
+/* Everything is borrowed, but run_dir, where the activation file goes: the configuration it is of will be
+ * replaced. */
 struct control *control_create(struct manager *manager, const struct settings *settings, const char *run_dir,
                                const struct control_ops *ops, void *arg);
 void control_destroy(struct control *c); /* NULL is fine; takes activations back */
@@ -59,8 +63,9 @@ void control_forget(struct control *c);
 void control_look(struct control *c, int64_t now_ns);
 int64_t control_next_ns(const struct control *c); /* INT64_MAX: nothing is observed */
 
-/* What a lease assigns, all of it, in place of what it assigned before. Each bad one is told by on_bad and left out. */
-void control_assign(struct control *c, struct args settings, void (*on_bad)(void *arg, struct slice key, const char *why),
-                    void *arg);
+/* What a lease assigns, all of it, in place of what it assigned before. Each bad one is told by on_bad and
+ * left out. */
+void control_assign(struct control *c, struct args settings,
+                    void (*on_bad)(void *arg, struct slice key, const char *why), void *arg);
 
 #endif

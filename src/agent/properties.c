@@ -16,7 +16,8 @@ struct taking {
     bool is_done;
 };
 
-static void take_row(struct sensor_out *out, unsigned schema, int64_t time_ns, uint8_t level, const struct value *values)
+static void take_row(struct sensor_out *out, unsigned schema, int64_t time_ns, uint8_t level,
+                     const struct value *values)
 {
     struct taking *t = (struct taking *)out;
     const struct sensor_schema *s = &t->ops->schemas[schema];
@@ -30,8 +31,8 @@ static void take_row(struct sensor_out *out, unsigned schema, int64_t time_ns, u
             args_add(t->to, name, values[i]); /* a value that is missing is left out */
 }
 
-static int ignore_event(struct sensor_out *out, const struct event_head *head, const struct named_value *values, size_t n,
-                        struct diag *why)
+static int ignore_event(struct sensor_out *out, const struct event_head *head,
+                        const struct named_value *values, size_t n, struct diag *why)
 {
     (void)out, (void)head, (void)values, (void)n, (void)why;
     return 0;
@@ -127,7 +128,8 @@ static bool is_given(const struct sensor_config *s, const char *key)
 
 void properties_propose(const struct agent_config *c, struct args properties, struct args_writer *out)
 {
-    bool is_small = args_uint(properties, "cpus", 2) == 1 || args_uint(properties, "memory", SMALL_MEMORY) < SMALL_MEMORY;
+    bool is_small =
+        args_uint(properties, "cpus", 2) == 1 || args_uint(properties, "memory", SMALL_MEMORY) < SMALL_MEMORY;
     for (size_t i = 0; i < c->n_sensors; i++) {
         const struct sensor_config *s = &c->sensors[i];
         if (s->mode != MODE_ALWAYS)

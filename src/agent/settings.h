@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* settings.h - what gateways have set of this agent's sensors, at run time: assigned with the lease, and ordered by
- * control. Both are the last layer of the configuration: "KEY=VALUE" each, later ones win. They survive a reload and
- * another gateway, not a restart.
+/* settings.h - what gateways have set of this agent's sensors, at run time: assigned with the lease, and
+ * ordered by control. Both are the last layer of the configuration: "KEY=VALUE" each, later ones win. They
+ * survive a reload and another gateway, not a restart.
  *
  * A list is changed as a whole or not at all: settings_try gives a copy with the change, the owner loads the
- * configuration with it, and keeps it only if that went well. Only keys that config_may_assign allows come in. */
+ * configuration with it, and keeps it only if that went well. Only keys that config_may_assign allows come
+ * in. */
 #ifndef GRIDLINE_AGENT_SETTINGS_H
 #define GRIDLINE_AGENT_SETTINGS_H
 

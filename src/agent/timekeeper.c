@@ -9,21 +9,25 @@
 #include <inttypes.h>
 #include <sys/timex.h>
 
-/* A dead agent's page is trusted no longer than this. Its bound would hold far longer, but nobody corrects it. */
+/* A dead agent's page is trusted no longer than this. Its bound would hold far longer, but nobody corrects
+ * it. */
 #define PAGE_VALID_NS (120 * NS_PER_S)
 #define LOOK_EVERY_NS (30 * NS_PER_S)
 
 enum { ROW_STATE, ROW_OFFSET, ROW_BOUND, ROW_GENERATION, ROW_RTT, ROW_MAXERROR, ROW_STEP, ROW_SLEPT, N_ROW };
 
 static const struct field clock_fields[N_ROW] = {
-    [ROW_STATE] = FIELD("state", TEXT, STATE, "",
-                        "`unknown`: no gateway has told; `synchronised`; `slewing`: a correction is being slewed in; or what "
-                        "happened: `jumped`, `stepped` (local UTC was set), `resumed` (after a suspend)"),
+    [ROW_STATE] = FIELD(
+        "state", TEXT, STATE, "",
+        "`unknown`: no gateway has told; `synchronised`; `slewing`: a correction is being slewed in; or what "
+        "happened: `jumped`, `stepped` (local UTC was set), `resumed` (after a suspend)"),
     [ROW_OFFSET] = FIELD("offset_ns", INT, GAUGE, "ns", "what is added to local UTC"),
-    [ROW_BOUND] = FIELD("bound_ns", UINT, GAUGE, "ns", "the true offset is within ± this of it; none: not known"),
+    [ROW_BOUND] =
+        FIELD("bound_ns", UINT, GAUGE, "ns", "the true offset is within ± this of it; none: not known"),
     [ROW_GENERATION] = FIELD("generation", UINT, STATE, "", "one more each time that offset_ns makes a jump"),
     [ROW_RTT] = FIELD("rtt_ns", UINT, GAUGE, "ns", "round trip of the last exchange with the gateway"),
-    [ROW_MAXERROR] = FIELD("kernel_maxerror_ns", UINT, GAUGE, "ns", "the kernel's own bound; none: it is not synchronised"),
+    [ROW_MAXERROR] = FIELD("kernel_maxerror_ns", UINT, GAUGE, "ns",
+                           "the kernel's own bound; none: it is not synchronised"),
     [ROW_STEP] = FIELD("step_ns", INT, GAUGE, "ns", "`stepped`: by how much local UTC was set"),
     [ROW_SLEPT] = FIELD("slept_ns", INT, GAUGE, "ns", "`resumed`: how long the host was suspended"),
 };
@@ -37,12 +41,12 @@ struct timekeeper {
     char *gateway;        /* NULL: none yet */
     struct clock_moment last;
     uint64_t maxerror_ns;
-    uint64_t rtt_ns; /* TIMESYNC_UNKNOWN: no exchange yet */
-    bool is_slewing;    /* a correction that was told; following the drift is not */
-    bool is_refusing;   /* the last exchange could not be */
-    bool has_sample;    /* an exchange is to be told */
-    unsigned changes;   /* to be told: bits by enum timesync_change */
-    const char *told;   /* the last of unknown, synchronised, slewing that an event had */
+    uint64_t rtt_ns;  /* TIMESYNC_UNKNOWN: no exchange yet */
+    bool is_slewing;  /* a correction that was told; following the drift is not */
+    bool is_refusing; /* the last exchange could not be */
+    bool has_sample;  /* an exchange is to be told */
+    unsigned changes; /* to be told: bits by enum timesync_change */
+    const char *told; /* the last of unknown, synchronised, slewing that an event had */
     int64_t step_ns, slept_ns;
 };
 
@@ -132,7 +136,8 @@ static void fill_row(const struct timekeeper *t, const char *state, const struct
     row[ROW_MAXERROR] = known(t->maxerror_ns);
 }
 
-static void tell_event(struct timekeeper *t, const char *state, const struct timesync_state *s, enum timesync_change change)
+static void tell_event(struct timekeeper *t, const char *state, const struct timesync_state *s,
+                       enum timesync_change change)
 {
     struct value row[N_ROW];
     fill_row(t, state, s, row);
@@ -140,7 +145,8 @@ static void tell_event(struct timekeeper *t, const char *state, const struct tim
         row[ROW_STEP] = value_int(t->step_ns);
     if (change == TIMESYNC_RESUMED)
         row[ROW_SLEPT] = value_int(t->slept_ns);
-    log_info("clock: %s; offset %.6f s, generation %" PRIu32, state, (double)s->offset_ns / (double)NS_PER_S, s->generation);
+    log_info("clock: %s; offset %.6f s, generation %" PRIu32, state, (double)s->offset_ns / (double)NS_PER_S,
+             s->generation);
     flow_known(t->flow, t->schema, t->last.utc_ns, LEVEL_NOTICE, row);
     t->told = lasting_state(t, s);
 }

@@ -59,7 +59,8 @@ static void look_at_peer(struct upstream *u)
         u->peer.ss_family = AF_UNSPEC; /* just gone; the connection's end is heard of soon */
     u->is_unix = u->peer.ss_family != AF_INET && u->peer.ss_family != AF_INET6;
     u->has_tls = slice_starts(slice_str(uplink_address(u->link)), SLICE_LIT("tls://"));
-    u->is_trusted = u->peer.ss_family == AF_UNIX || u->has_tls || is_loopback(&u->peer) || u->takes_insecure_control;
+    u->is_trusted =
+        u->peer.ss_family == AF_UNIX || u->has_tls || is_loopback(&u->peer) || u->takes_insecure_control;
 }
 
 static void on_ready(void *arg, const struct frame_welcome *w)
@@ -109,10 +110,11 @@ static int on_control(struct upstream *u, struct slice payload)
         return 0;
     }
     u->control_refused++;
-    const struct frame_answer no = {.request = c.request,
-                                    .status = CONTROL_NOT_ALLOWED,
-                                    .text = SLICE_LIT("this agent takes no orders from a gateway without TLS; join it, "
-                                                      "or set insecure_control = true")};
+    const struct frame_answer no = {
+        .request = c.request,
+        .status = CONTROL_NOT_ALLOWED,
+        .text = SLICE_LIT("this agent takes no orders from a gateway without TLS; join it, "
+                          "or set insecure_control = true")};
     (void)upstream_answer(u, &no); /* the asker has a time limit of its own */
     return 0;
 }
@@ -235,14 +237,17 @@ void upstream_destroy(struct upstream *u)
 static void finish_block(struct upstream *u, struct slice mark_name, struct slice position)
 {
     uint32_t n = (uint32_t)block_writer_count(u->block);
-    struct batch_origin o = {.epoch = u->origin.epoch, .first_seq = u->seq - n + 1, .clock = upstream_clock(u)};
+    struct batch_origin o = {
+        .epoch = u->origin.epoch, .first_seq = u->seq - n + 1, .clock = upstream_clock(u)};
     memcpy(o.producer, u->origin.producer, sizeof o.producer);
     strbuf_reset(&u->bytes);
     if (n && block_writer_finish(u->block, &o, &u->bytes) < 0)
         return; /* no memory: the writer still has them, and the next round tries again */
-    if (mark_name.n && uplink_put_marked(u->link, strbuf_slice(&u->bytes), n, o.first_seq, mark_name, position) == 0)
+    if (mark_name.n &&
+        uplink_put_marked(u->link, strbuf_slice(&u->bytes), n, o.first_seq, mark_name, position) == 0)
         return;
-    if (n) /* without a mark, or with one that can't be kept: then its sensor may say this again after a crash */
+    if (n) /* without a mark, or with one that can't be kept: then its sensor may say this again after a crash
+            */
         uplink_put(u->link, strbuf_slice(&u->bytes), n, o.first_seq);
 }
 

@@ -3,21 +3,21 @@
  * acknowledgement, control.
  *
  * Two producers, each with its own sequence and ledger (DESIGN.md, "Delivery"): samples are sent when the
- * gateway is there and otherwise dropped and counted (or, with spools_samples, kept like events); events go to
- * the spool first, where there is one, and stay until they are acknowledged. A round's rows leave together in
- * upstream_flush. Nothing waits.
+ * gateway is there and otherwise dropped and counted (or, with spools_samples, kept like events); events go
+ * to the spool first, where there is one, and stay until they are acknowledged. A round's rows leave together
+ * in upstream_flush. Nothing waits.
  *
- * Ledger of the samples: taken = passed + dropped, where passed means handed to the connection or, as a datagram, to
- * the network; what was lost of that the receiver knows by the sequence numbers.
+ * Ledger of the samples: taken = passed + dropped, where passed means handed to the connection or, as a
+ * datagram, to the network; what was lost of that the receiver knows by the sequence numbers.
  *
- * The lease: an agent that is welcome registers, and renews. A question of the lease that is not answered for a third
- * of it ends the connection, and so does a refusal: the next address is tried. So another gateway has the worker
- * before the lease is over. A resident goes on for ever; a guest hears on_over when its time has come
- * (upstream_lease.c).
+ * The lease: an agent that is welcome registers, and renews. A question of the lease that is not answered for
+ * a third of it ends the connection, and so does a refusal: the next address is tried. So another gateway has
+ * the worker before the lease is over. A resident goes on for ever; a guest hears on_over when its time has
+ * come (upstream_lease.c).
  *
  * Samples go by datagrams where the lease offers that and they arrive, else over the connection
- * (upstream_datagram.c). Orders are handed to on_control only from a gateway that may give them: at the other end of
- * a Unix socket, on loopback, or of TLS, where the transport has checked its name; otherwise only with
+ * (upstream_datagram.c). Orders are handed to on_control only from a gateway that may give them: at the other
+ * end of a Unix socket, on loopback, or of TLS, where the transport has checked its name; otherwise only with
  * takes_insecure_control. */
 #ifndef GRIDLINE_AGENT_UPSTREAM_H
 #define GRIDLINE_AGENT_UPSTREAM_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The host's certificate renews itself (docs/protocol.md, "Joining"): when a third of its life is left the gateway is
- * asked for the next one, by TLS and with the one that is good still; again every minute until there is one. What is
- * answered is used from the next connection on. */
+/* The host's certificate renews itself (docs/protocol.md, "Joining"): when a third of its life is left the
+ * gateway is asked for the next one, by TLS and with the one that is good still; again every minute until
+ * there is one. What is answered is used from the next connection on. */
 #include "agent/upstream_internal.h"
 
 #include "base/clock.h"

@@ -9,12 +9,13 @@
  *     datagrams  nothing came of at least LOST_MIN sent    stream, and a probe
  *     datagrams  else                                      datagrams
  *
- * A refusal by ICMP (nobody listens there) is the stream at once. Probes are empty packets; they have numbers as all
- * datagrams have, and are counted as sent. A number whose datagram the kernel did not take is given again: it was
- * never on the network, so neither a loss nor a nonce used twice.
+ * A refusal by ICMP (nobody listens there) is the stream at once. Probes are empty packets; they have numbers
+ * as all datagrams have, and are counted as sent. A number whose datagram the kernel did not take is given
+ * again: it was never on the network, so neither a loss nor a nonce used twice.
  *
- * Numbers start again with each SAMPLES_ORIGIN, and the gateway answers that with a LEASE (t0 and number 0) that has a
- * new key: until it comes nothing is sent, so a number is used once with a key and both ends count the same. */
+ * Numbers start again with each SAMPLES_ORIGIN, and the gateway answers that with a LEASE (t0 and number 0)
+ * that has a new key: until it comes nothing is sent, so a number is used once with a key and both ends count
+ * the same. */
 #include "agent/upstream_internal.h"
 
 #include "base/clock.h"
@@ -123,7 +124,8 @@ int upstream_datagram_send(struct upstream *u, struct slice packet)
 
 static void send_probe(struct upstream *u)
 {
-    (void)upstream_datagram_send(u, (struct slice){"", 0}); /* one that can't leave does not arrive: that is its answer */
+    (void)upstream_datagram_send(
+        u, (struct slice){"", 0}); /* one that can't leave does not arrive: that is its answer */
 }
 
 /* ---------------------------------------------------------------- the lease's word */

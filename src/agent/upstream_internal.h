@@ -15,7 +15,8 @@
 #include <sys/socket.h>
 
 enum {
-    UPSTREAM_LEASE_MS = 30000, /* while none is known: how long a guest tries, and what deadlines are parts of */
+    UPSTREAM_LEASE_MS =
+        30000, /* while none is known: how long a guest tries, and what deadlines are parts of */
     UPSTREAM_VECTOR_MAX = 128, /* bytes of a datagram with the row of `vector`, all included (DG-6) */
     UPSTREAM_REBASE_S = 600,   /* a baseline is renewed after that */
     UPSTREAM_REBASE_MIN_S = 30 /* and not more often than that, however differences grow */
@@ -31,19 +32,19 @@ struct wire {
 };
 
 struct lease {
-    bool is_held;     /* granted on this connection */
-    bool is_wanted;   /* REGISTER is to be sent */
-    bool must_break;  /* this gateway is of no use: the next one */
-    bool is_over;     /* a guest's, and told */
-    uint8_t told;     /* the last refusal (enum lease_status) that was told; 0 = none */
+    bool is_held;    /* granted on this connection */
+    bool is_wanted;  /* REGISTER is to be sent */
+    bool must_break; /* this gateway is of no use: the next one */
+    bool is_over;    /* a guest's, and told */
+    uint8_t told;    /* the last refusal (enum lease_status) that was told; 0 = none */
     uint32_t wanted_ms;
     uint32_t worker, lease_ms, renew_ms;
-    uint32_t number;   /* of the last RENEW */
-    int64_t asked_ns;  /* monotonic, of the oldest question without an answer; 0 = none */
-    int64_t t0_ns;     /* CLOCK_BOOTTIME of the newest question, until it is answered; 0 = none */
-    int64_t sent_ns;   /* monotonic, the same question: a lease counts from there */
+    uint32_t number;  /* of the last RENEW */
+    int64_t asked_ns; /* monotonic, of the oldest question without an answer; 0 = none */
+    int64_t t0_ns;    /* CLOCK_BOOTTIME of the newest question, until it is answered; 0 = none */
+    int64_t sent_ns;  /* monotonic, the same question: a lease counts from there */
     int64_t renew_at_ns;
-    int64_t over_ns;   /* a guest's end; INT64_MAX for a resident */
+    int64_t over_ns; /* a guest's end; INT64_MAX for a resident */
 };
 
 struct datagrams {
@@ -51,8 +52,8 @@ struct datagrams {
     uint16_t port;
     enum upstream_way way;
     uint8_t level;
-    bool has_key;    /* one for this samples origin */
-    bool is_counted; /* the gateway has answered the last SAMPLES_ORIGIN: datagrams may be sent */
+    bool has_key;         /* one for this samples origin */
+    bool is_counted;      /* the gateway has answered the last SAMPLES_ORIGIN: datagrams may be sent */
     uint32_t origins_due; /* answers to SAMPLES_ORIGIN that are still to come */
     uint32_t key_id;
     unsigned char key[LEASE_KEY];
@@ -75,7 +76,7 @@ struct upstream {
     const struct secure_ops *secure;
     struct secure *identity;
     int64_t certify_ns; /* UTC: when to ask for the next certificate; INT64_MAX = never */
-    int64_t now_ns; /* of the last pump */
+    int64_t now_ns;     /* of the last pump */
 
     /* Of this connection: */
     uint32_t connection; /* counts them and begin_samples: streams are announced anew */
@@ -134,7 +135,8 @@ int upstream_certified(struct upstream *u, struct slice payload);
 /* upstream_samples.c */
 /* The receiver knows nothing of our streams, or must forget them. */
 void upstream_begin_samples(struct upstream *u);
-/* Rolling baselines, or announced ones as datagrams need them. What was announced must then be announced anew. */
+/* Rolling baselines, or announced ones as datagrams need them. What was announced must then be announced
+ * anew. */
 int upstream_set_rolling(struct upstream *u, bool is_rolling);
 int upstream_stream_ok(struct upstream *u, struct slice payload);
 void upstream_send_packet(struct upstream *u);

@@ -1,16 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The lease, from the worker's end (docs/protocol.md, "Leases").
  *
- *     WELCOME -> REGISTER, SAMPLES_ORIGIN -> LEASE granted -> (COUNTS, RENEW -> LEASE) every renew_ms -> RENEW leaving
+ *     WELCOME -> REGISTER, SAMPLES_ORIGIN -> LEASE granted -> (COUNTS, RENEW -> LEASE) every renew_ms ->
+ * RENEW leaving
  *
- * At most one question is open. One without an answer for a third of the lease ends the connection: with a renewal
- * every third of it that is before the lease is over, and the next gateway has two tries left. Not granted: the next
- * gateway, too; not known: registers again. While no lease is known, UPSTREAM_LEASE_MS or what is wanted stands for it.
+ * At most one question is open. One without an answer for a third of the lease ends the connection: with a
+ * renewal every third of it that is before the lease is over, and the next gateway has two tries left. Not
+ * granted: the next gateway, too; not known: registers again. While no lease is known, UPSTREAM_LEASE_MS or
+ * what is wanted stands for it.
  *
- * A guest's time runs from the question that was granted last, not from its answer: the gateway can't have given it
- * earlier. It ends a tenth of the lease before that, to be gone when the lease is over. Until the first grant it has
- * the lease it wants, from its start. Deadlines are on the monotonic clock, which stands still while the host sleeps:
- * the lease has then long ended at the gateway, and the guest registers again or ends within what is left. */
+ * A guest's time runs from the question that was granted last, not from its answer: the gateway can't have
+ * given it earlier. It ends a tenth of the lease before that, to be gone when the lease is over. Until the
+ * first grant it has the lease it wants, from its start. Deadlines are on the monotonic clock, which stands
+ * still while the host sleeps: the lease has then long ended at the gateway, and the guest registers again or
+ * ends within what is left. */
 #include "agent/upstream_internal.h"
 
 #include "base/clock.h"
@@ -19,8 +22,8 @@
 enum {
     RENEW_MIN_MS = 50, /* whatever a gateway says */
     LEASE_MIN_MS = 200,
-    AGAIN_MS = 100,   /* a renewal that could not be sent is tried again */
-    NO_ANSWER = 0xff  /* besides enum lease_status */
+    AGAIN_MS = 100,  /* a renewal that could not be sent is tried again */
+    NO_ANSWER = 0xff /* besides enum lease_status */
 };
 
 static const int64_t ns_per_ms = 1000000;
@@ -233,7 +236,9 @@ void upstream_lease_keep(struct upstream *u, int64_t now_ns)
     if (u->is_down)
         return;
     if (now_ns >= answer_by_ns(u)) {
-        give_up(u, NO_ANSWER, l->is_held ? SLICE_LIT("no answer to a renewal") : SLICE_LIT("no answer to the registration"));
+        give_up(u, NO_ANSWER,
+                l->is_held ? SLICE_LIT("no answer to a renewal")
+                           : SLICE_LIT("no answer to the registration"));
         return;
     }
     if (l->is_wanted)

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Streams, their packets, and which way each row goes.
  *
- * Where datagrams are out of the question (a Unix socket, a gateway without them) packets are rolling: each row is the
- * next one's baseline. Otherwise rows are differences to announced baselines, so that a packet can go either way: as a
- * datagram when the gateway has said STREAM_OK for all of its streams' baselines and datagrams arrive, else over the
- * connection. Order of frames there makes that safe at once, so nothing waits for an acknowledgement.
+ * Where datagrams are out of the question (a Unix socket, a gateway without them) packets are rolling: each
+ * row is the next one's baseline. Otherwise rows are differences to announced baselines, so that a packet can
+ * go either way: as a datagram when the gateway has said STREAM_OK for all of its streams' baselines and
+ * datagrams arrive, else over the connection. Order of frames there makes that safe at once, so nothing waits
+ * for an acknowledgement.
  *
- * A baseline grows old: differences get longer. It is announced anew, with the row at hand, when a row takes over
- * twice the bytes of the first one after it (not more often than every 30 s), after ten minutes, and at once for a row
- * of `vector` that would not fit its 128 bytes. Until STREAM_OK comes the stream's rows go over the connection: no
- * gap, no loss.
+ * A baseline grows old: differences get longer. It is announced anew, with the row at hand, when a row takes
+ * over twice the bytes of the first one after it (not more often than every 30 s), after ten minutes, and at
+ * once for a row of `vector` that would not fit its 128 bytes. Until STREAM_OK comes the stream's rows go
+ * over the connection: no gap, no loss.
  *
  * `vector` has a datagram to itself; other rows share one as long as they fit. */
 #include "agent/upstream_internal.h"
@@ -94,7 +95,8 @@ void upstream_send_packet(struct upstream *u)
         return;
     strbuf_reset(&u->packet);
     if (upstream_clock(u).bound_ns == CLOCK_BOUND_UNKNOWN)
-        u->packet_clock.bound_ns = CLOCK_BOUND_UNKNOWN; /* local UTC was set since the first row (flow.h); takes no more room */
+        u->packet_clock.bound_ns =
+            CLOCK_BOUND_UNKNOWN; /* local UTC was set since the first row (flow.h); takes no more room */
     int r = samples_writer_finish(u->samples, u->counts.passed + 1, &u->packet_clock, &u->packet);
     bool is_made = r == 0;
     if (is_made)
@@ -106,7 +108,8 @@ void upstream_send_packet(struct upstream *u)
     drop_rows(u, rows, r == -ENOMEM ? DROP_MEMORY : DROP_UNWRITABLE);
     if (is_made && !u->is_rolling)
         return; /* nothing depends on it */
-    /* The receiver's baselines are those of before the packet, ours are not; or finish failed and has it still. */
+    /* The receiver's baselines are those of before the packet, ours are not; or finish failed and has it
+     * still. */
     samples_writer_reset(u->samples);
     upstream_begin_samples(u);
 }
@@ -184,8 +187,10 @@ int upstream_stream_ok(struct upstream *u, struct slice payload)
     struct frame_stream_ok ok;
     if (frame_get_stream_ok(payload, &ok) < 0)
         return E_PROTO;
-    /* One of before everything was announced anew names an older baseline, or is for a number not given again yet. */
-    if (!u->is_rolling && ok.stream >= 1 && ok.stream <= u->n_wires && u->wires[ok.stream - 1].baseline == ok.baseline)
+    /* One of before everything was announced anew names an older baseline, or is for a number not given again
+     * yet. */
+    if (!u->is_rolling && ok.stream >= 1 && ok.stream <= u->n_wires &&
+        u->wires[ok.stream - 1].baseline == ok.baseline)
         u->wires[ok.stream - 1].is_known = true;
     return 0;
 }
@@ -251,7 +256,9 @@ static int add_with_size(struct upstream *u, struct stream *s, enum upstream_way
     int r = add_row(u, s, way, time_ns, values);
     struct wire *w = r == 0 ? wire_of(u, s) : NULL;
     if (w)
-        note_size(w, samples_writer_bytes(u->samples) - (samples_writer_rows(u->samples) == rows + 1 ? before : 0), is_first);
+        note_size(
+            w, samples_writer_bytes(u->samples) - (samples_writer_rows(u->samples) == rows + 1 ? before : 0),
+            is_first);
     return r;
 }
 
@@ -288,7 +295,8 @@ static int add_sample(struct upstream *u, struct stream *s, int64_t time_ns, con
     r = add_with_size(u, s, WAY_DATAGRAMS, time_ns, values, false);
     if (r != E_LIMIT || !wire_of(u, s))
         return r;
-    /* It does not fit a datagram, alone as it is: the connection takes it, of `vector` as the next baseline. */
+    /* It does not fit a datagram, alone as it is: the connection takes it, of `vector` as the next baseline.
+     */
     r = is_vector(s) ? rebase(u, s, values) : 0;
     return r < 0 ? r : add_with_size(u, s, WAY_STREAM, time_ns, values, is_vector(s));
 }

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The sequence lock. The words between are atomics of their own, stored with release and loaded with acquire order:
- * so none of them is stored before the odd sequence, nor loaded after the second look at it. That is what fences
- * would do, too, but ThreadSanitizer does not know those, and on x86 both cost nothing.
+/* The sequence lock. The words between are atomics of their own, stored with release and loaded with acquire
+ * order: so none of them is stored before the odd sequence, nor loaded after the second look at it. That is
+ * what fences would do, too, but ThreadSanitizer does not know those, and on x86 both cost nothing.
  *
- * The file is made whole under another name and renamed, so a reader never sees half a page; it is never truncated,
- * so mapping it can't fault; and it is written once in full, so that a full file system shows then and not as SIGBUS at a
- * store. */
+ * The file is made whole under another name and renamed, so a reader never sees half a page; it is never
+ * truncated, so mapping it can't fault; and it is written once in full, so that a full file system shows then
+ * and not as SIGBUS at a store. */
 #include "base/clockpage.h"
 
 #include "base/err.h"
@@ -97,8 +97,8 @@ static bool page_load(const struct page *p, struct timesync_line *out, int64_t *
 
 /* ---------------------------------------------------------------- the agent's end */
 
-/* Whoever has the page of an agent that was killed must not go on with it: its sequence may be odd for ever, or its
- * time still valid. */
+/* Whoever has the page of an agent that was killed must not go on with it: its sequence may be odd for ever,
+ * or its time still valid. */
 static uint32_t retire(const char *path)
 {
     uint32_t generation = 0;
@@ -106,7 +106,8 @@ static uint32_t retire(const char *path)
     int fd = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
     if (fd < 0)
         return 0;
-    bool is_ours = fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_uid == geteuid() && st.st_size == PAGE_BYTES;
+    bool is_ours =
+        fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_uid == geteuid() && st.st_size == PAGE_BYTES;
     struct page *p = is_ours ? mmap(NULL, PAGE_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0) : MAP_FAILED;
     (void)close(fd); /* the mapping stays */
     if (p == MAP_FAILED)

@@ -26,7 +26,7 @@ void log_quiet(bool is_quiet)
 __attribute__((format(printf, 1, 0))) static void write_line(const char *format, va_list ap)
 {
     char line[LINE_MAX_BYTES];
-    (void)vsnprintf(line, sizeof line, format, ap);        /* cut to fit is fine for a message */
+    (void)vsnprintf(line, sizeof line, format, ap);   /* cut to fit is fine for a message */
     (void)fprintf(stderr, "%s: %s\n", program, line); /* nothing to do when stderr is gone */
 }
 

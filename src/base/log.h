@@ -14,8 +14,8 @@ void log_start(const char *program);
 void log_quiet(bool is_quiet);
 void log_info(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void log_error(const char *format, ...) __attribute__((format(printf, 1, 2)));
-/* For lines that a peer can cause: at most LOG_BURST in a second pass; those left out are counted and said in one line
- * when the next one passes. Zeroed to begin with. */
+/* For lines that a peer can cause: at most LOG_BURST in a second pass; those left out are counted and said in
+ * one line when the next one passes. Zeroed to begin with. */
 enum { LOG_BURST = 20 };
 struct log_limit {
     int64_t second; /* of CLOCK_MONOTONIC */

@@ -1,27 +1,29 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Why the bound holds. Let B be CLOCK_BOOTTIME here, G the gateway's time, and rho the most by which their rates
- * differ. An exchange was sent at t0 and its answer came at t3, so that
+/* Why the bound holds. Let B be CLOCK_BOOTTIME here, G the gateway's time, and rho the most by which their
+ * rates differ. An exchange was sent at t0 and its answer came at t3, so that
  *
- *     t2 <= G(t3) <= t1 + (t3 - t0)(1 + rho)        the answer left before it came, the question came after it left
+ *     t2 <= G(t3) <= t1 + (t3 - t0)(1 + rho)        the answer left before it came, the question came after
+ * it left
  *
- * With rtt = (t3 - t0) - (t2 - t1) that is t2 + rtt/2 ± (rtt/2 + rho (t3 - t0)): the bound of rtt/2 has its age
- * counted from t0, not from t3. From there on G - B moves by at most rho a second. All bounds grow alike, so the
- * exchange that is best now stays the best until a better one comes, and it is the only one kept. (Two exchanges far
- * apart would tell the drift between them, but not what it will be: temperature and daemons change it. So a measured
- * drift gives no bound that holds, and rho stays.)
+ * With rtt = (t3 - t0) - (t2 - t1) that is t2 + rtt/2 ± (rtt/2 + rho (t3 - t0)): the bound of rtt/2 has its
+ * age counted from t0, not from t3. From there on G - B moves by at most rho a second. All bounds grow alike,
+ * so the exchange that is best now stays the best until a better one comes, and it is the only one kept. (Two
+ * exchanges far apart would tell the drift between them, but not what it will be: temperature and daemons
+ * change it. So a measured drift gives no bound that holds, and rho stays.)
  *
  * Three things break "at most rho a second", and are seen:
  *
- *   a daemon slews    all clocks of the kernel but CLOCK_MONOTONIC_RAW follow (chronyd: up to 10 %). By how much
- *                     CLOCK_MONOTONIC moved against it since the exchange is added to the bound.
- *   a suspend         CLOCK_BOOTTIME has the time slept from a clock of seconds: TIMESYNC_RESUME_NS more.
- *   the gateway's own clock is set, or a virtual machine stood still: a new exchange contradicts the one kept. The
- *                     new one counts then, whatever its bound.
+ *   a daemon slews    all clocks of the kernel but CLOCK_MONOTONIC_RAW follow (chronyd: up to 10 %). By how
+ * much CLOCK_MONOTONIC moved against it since the exchange is added to the bound. a suspend CLOCK_BOOTTIME
+ * has the time slept from a clock of seconds: TIMESYNC_RESUME_NS more. the gateway's own clock is set, or a
+ * virtual machine stood still: a new exchange contradicts the one kept. The new one counts then, whatever its
+ * bound.
  *
- * Applied is the line base -> goal at TIMESYNC_SLEW_PPM; goal is the base of the exchange, or that of local UTC if that
- * is as good. UTC - CLOCK_BOOTTIME changes only when somebody sets the clock (slewing moves both), so local UTC is a
- * constant base as well, and a step is any change of it. It is decided with each exchange, when the bound is smallest,
- * and not in between, where the growing bound would soon cover any offset. */
+ * Applied is the line base -> goal at TIMESYNC_SLEW_PPM; goal is the base of the exchange, or that of local
+ * UTC if that is as good. UTC - CLOCK_BOOTTIME changes only when somebody sets the clock (slewing moves
+ * both), so local UTC is a constant base as well, and a step is any change of it. It is decided with each
+ * exchange, when the bound is smallest, and not in between, where the growing bound would soon cover any
+ * offset. */
 #include "base/timesync.h"
 
 #include "base/mem.h"
@@ -51,7 +53,7 @@ struct timesync {
     struct clock_moment last; /* look */
     bool has_looked;
     int64_t utc_base_ns;
-    uint32_t utc_error_ns;  /* how well that was read */
+    uint32_t utc_error_ns;    /* how well that was read */
     struct look looks[LOOKS]; /* at least LOOK_APART_NS apart, the newest first */
     size_t n_looks;
     uint64_t resumes_ns; /* TIMESYNC_RESUME_NS for each suspend */
@@ -192,7 +194,8 @@ static void read_better(struct timesync *t, const struct clock_moment *now)
         t->goal_ns = t->utc_base_ns;
 }
 
-/* Local UTC was moved, by whatever little: global time goes on, unless it is local UTC. True: that was a step. */
+/* Local UTC was moved, by whatever little: global time goes on, unless it is local UTC. True: that was a
+ * step. */
 static bool see_step(struct timesync *t, const struct clock_moment *now)
 {
     uint64_t change = distance(utc_base_of(now), t->utc_base_ns);
@@ -249,8 +252,8 @@ static uint64_t best_bound(const struct timesync *t, const struct clock_moment *
            distance(slew_of(now), t->best_slew_ns) + now->error_ns + (t->resumes_ns - t->best_resumes_ns);
 }
 
-/* How far the clocks were slewed while the exchange was under way, counted from the look before it. -ERANGE: that
- * is not known any more. */
+/* How far the clocks were slewed while the exchange was under way, counted from the look before it. -ERANGE:
+ * that is not known any more. */
 static int slewed_since(const struct timesync *t, int64_t t0_ns, uint64_t *out)
 {
     for (size_t i = 0; i < t->n_looks; i++)
@@ -262,10 +265,11 @@ static int slewed_since(const struct timesync *t, int64_t t0_ns, uint64_t *out)
 }
 
 /* Its round trip, and how far the clocks were slewed meanwhile. -ERANGE: it can't be. */
-static int check_exchange(const struct timesync *t, const struct timesync_exchange *x, int64_t boot_ns, uint64_t *rtt_ns,
-                          uint64_t *slewed_ns)
+static int check_exchange(const struct timesync *t, const struct timesync_exchange *x, int64_t boot_ns,
+                          uint64_t *rtt_ns, uint64_t *slewed_ns)
 {
-    if (x->t0_ns < 0 || x->t3_ns < x->t0_ns || x->t3_ns > boot_ns || x->t3_ns - x->t0_ns > TIMESYNC_RTT_MAX_NS)
+    if (x->t0_ns < 0 || x->t3_ns < x->t0_ns || x->t3_ns > boot_ns ||
+        x->t3_ns - x->t0_ns > TIMESYNC_RTT_MAX_NS)
         return -ERANGE;
     if (x->t1_ns < 0 || x->t2_ns < x->t1_ns || x->t2_ns > LAST_NS || slewed_since(t, x->t0_ns, slewed_ns) < 0)
         return -ERANGE;
@@ -276,7 +280,8 @@ static int check_exchange(const struct timesync *t, const struct timesync_exchan
 }
 
 /* With all that is known now: local UTC, if it is as good as the exchange. */
-static enum timesync_change settle(struct timesync *t, const struct clock_moment *now, uint64_t bound_before_ns)
+static enum timesync_change settle(struct timesync *t, const struct clock_moment *now,
+                                   uint64_t bound_before_ns)
 {
     uint64_t offset = distance(t->best_base_ns, t->utc_base_ns), good = best_bound(t, now);
     if (t->maxerror_ns != TIMESYNC_UNKNOWN && t->maxerror_ns > good)
@@ -344,11 +349,13 @@ void timesync_line(const struct timesync *t, const struct clock_moment *now, str
         out->bound_ns += TIMESYNC_RESUME_NS; /* the next look will count it */
 }
 
-void timesync_line_state(const struct timesync_line *l, const struct clock_moment *now, struct timesync_state *out)
+void timesync_line_state(const struct timesync_line *l, const struct clock_moment *now,
+                         struct timesync_state *out)
 {
     int64_t utc_base = utc_base_of(now), base = base_at(l->at_ns, l->base_ns, l->goal_ns, now->boot_ns);
     uint64_t change = distance(utc_base, l->utc_base_ns), noise = utc_noise(l->utc_error_ns, now);
-    uint64_t more = of_ppm(now->boot_ns - l->at_ns, l->drift_ppm) + distance(slew_of(now), l->slew_ns) + now->error_ns;
+    uint64_t more =
+        of_ppm(now->boot_ns - l->at_ns, l->drift_ppm) + distance(slew_of(now), l->slew_ns) + now->error_ns;
     if (was_suspended(l->slept_ns, now))
         more += TIMESYNC_RESUME_NS;
     if (change <= noise || l->is_utc)

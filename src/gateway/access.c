@@ -20,7 +20,8 @@ bool access_allows(const struct access_identity *who, enum access_action action,
         return true;
     case ACCESS_LOCAL: /* no ceremony on loopback, but no free pass: nothing that acts */
         return action == ACCESS_PUBLISH || action == ACCESS_REGISTER || action == ACCESS_DIRECTORY;
-    case ACCESS_INSECURE: /* whoever wrote `insecure = true` trusts that network to say who it is, not to give orders */
+    case ACCESS_INSECURE: /* whoever wrote `insecure = true` trusts that network to say who it is, not to give
+                             orders */
         return action == ACCESS_PUBLISH || action == ACCESS_REGISTER;
     case ACCESS_AGENT:
         return (action == ACCESS_PUBLISH || action == ACCESS_REGISTER) && is_own(who, resource);
@@ -32,8 +33,8 @@ bool access_allows(const struct access_identity *who, enum access_action action,
 
 size_t access_print(char *to, size_t n, const struct access_identity *who)
 {
-    static const char *const kinds[] = {"nobody", "the owner",     "a local program", "another host without TLS",
-                                        "agent ", "gateway ",      "operator "};
+    static const char *const kinds[] = {"nobody", "the owner", "a local program", "another host without TLS",
+                                        "agent ", "gateway ",  "operator "};
     int length;
     if (who->uid != UINT32_MAX && (who->kind == ACCESS_OWNER || who->kind == ACCESS_LOCAL))
         length = snprintf(to, n, "user %" PRIu32 " here", who->uid);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* access.h - who is at the other end of a connection, and the one place that says what it may do (JM-10). Default:
- * no. The table of issue 5 replaces the rules in access.c, not this interface. */
+/* access.h - who is at the other end of a connection, and the one place that says what it may do (JM-10).
+ * Default: no. The table of issue 5 replaces the rules in access.c, not this interface. */
 #ifndef GRIDLINE_GATEWAY_ACCESS_H
 #define GRIDLINE_GATEWAY_ACCESS_H
 
@@ -22,7 +22,7 @@ enum access_kind {
 
 struct access_identity {
     enum access_kind kind;
-    uint32_t uid; /* OWNER, LOCAL by Unix socket; else UINT32_MAX */
+    uint32_t uid;               /* OWNER, LOCAL by Unix socket; else UINT32_MAX */
     char name[ACCESS_NAME_MAX]; /* of a certificate */
     int64_t not_after_ns;       /* of a certificate: when it is over */
 };

@@ -103,8 +103,8 @@ static void on_register(struct channel *c, struct slice payload)
     send_lease(c, LEASE_GRANTED, 0, r.t0_ns, t1, "");
 }
 
-/* Before the worker leaves: datagrams that it sent before are in the socket's queue by now, or lost; after it they would
- * not be its own any more. */
+/* Before the worker leaves: datagrams that it sent before are in the socket's queue by now, or lost; after it
+ * they would not be its own any more. */
 static void take_last_datagrams(const struct channel *c)
 {
     const struct sessions *all = session_all(c->session);
@@ -231,8 +231,9 @@ static void on_certify(struct channel *c, struct slice payload)
 
 bool channel_takes(uint8_t type)
 {
-    return type == FRAME_SCHEMA || type == FRAME_STREAM || type == FRAME_SAMPLES || type == FRAME_SAMPLES_ORIGIN ||
-           type == FRAME_REGISTER || type == FRAME_RENEW || type == FRAME_ANSWER || type == FRAME_CERTIFY;
+    return type == FRAME_SCHEMA || type == FRAME_STREAM || type == FRAME_SAMPLES ||
+           type == FRAME_SAMPLES_ORIGIN || type == FRAME_REGISTER || type == FRAME_RENEW ||
+           type == FRAME_ANSWER || type == FRAME_CERTIFY;
 }
 
 void channel_frame(struct channel *c, const struct frame *f)
@@ -265,8 +266,8 @@ void channel_counts(struct channel *c, struct slice payload)
         return;
     }
     c->has_counts = c->has_counts || frame_same_origin(&counts.origin, &c->origin);
-    c->has_samples_counts =
-        c->has_samples_counts || (c->sampler && frame_same_origin(&counts.origin, sampler_origin(c->sampler)));
+    c->has_samples_counts = c->has_samples_counts ||
+                            (c->sampler && frame_same_origin(&counts.origin, sampler_origin(c->sampler)));
     ingest_counts(session_all(c->session)->ingest, payload, &counts);
 }
 

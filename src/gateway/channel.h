@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* channel.h - one worker's frames on a connection: its registration and lease, its samples, its answers. An agent's
- * connection has one channel, a relay's one for each worker that it numbers. Used by session.c alone. */
+/* channel.h - one worker's frames on a connection: its registration and lease, its samples, its answers. An
+ * agent's connection has one channel, a relay's one for each worker that it numbers. Used by session.c alone.
+ */
 #ifndef GRIDLINE_GATEWAY_CHANNEL_H
 #define GRIDLINE_GATEWAY_CHANNEL_H
 
@@ -8,12 +9,12 @@
 
 struct channel {
     struct session *session;
-    struct worker *worker;      /* NULL: not registered */
-    struct sampler *sampler;    /* NULL: no SAMPLES_ORIGIN yet */
-    struct frame_origin origin; /* of its events: HELLO's, or REGISTER's */
-    uint32_t number;            /* in the frames' heads: 0, or the relay's */
-    uint32_t key_told;          /* the id of the key that LEASE last carried */
-    bool wants_ok;              /* SCHEMA_OK and STREAM_OK */
+    struct worker *worker;               /* NULL: not registered */
+    struct sampler *sampler;             /* NULL: no SAMPLES_ORIGIN yet */
+    struct frame_origin origin;          /* of its events: HELLO's, or REGISTER's */
+    uint32_t number;                     /* in the frames' heads: 0, or the relay's */
+    uint32_t key_told;                   /* the id of the key that LEASE last carried */
+    bool wants_ok;                       /* SCHEMA_OK and STREAM_OK */
     bool has_counts, has_samples_counts; /* its COUNTS came on this connection */
 };
 

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* control.h - questions that people ask of a gateway and what it asks of its workers for them (DG-10).
  *
- * Verbs from a person's command (docs/protocol.md, "Control"): hosts, ledger, status: rows from what the gateway
- * knows. worker.suspend|resume|kill|set, sensor.start|stop|set, activate: to each worker that `workers` (patterns of
- * host names by commas; "" = all) and `where` (a predicate over host, state, mode and the static properties) choose;
- * every worker's answer is a row as it comes, those that have no connection or do not answer in `timeout_ms` (10 s)
- * are rows, too; the last answer counts them: n of m. At most CONTROL_REQUESTS questions are open at a time.
+ * Verbs from a person's command (docs/protocol.md, "Control"): hosts, ledger, status: rows from what the
+ * gateway knows. worker.suspend|resume|kill|set, sensor.start|stop|set, activate: to each worker that
+ * `workers` (patterns of host names by commas; "" = all) and `where` (a predicate over host, state, mode and
+ * the static properties) choose; every worker's answer is a row as it comes, those that have no connection or
+ * do not answer in `timeout_ms` (10 s) are rows, too; the last answer counts them: n of m. At most
+ * CONTROL_REQUESTS questions are open at a time.
  *
  * What was asked by whom of which workers, and how it ended, is an event `control` (on_done). On the loop. */
 #ifndef GRIDLINE_GATEWAY_CONTROL_H
@@ -47,7 +48,7 @@ struct control_ops {
 struct control;
 struct control *control_create(struct event_base *base, struct workers *workers, struct ledger *ledger,
                                const struct control_ops *ops, void *arg); /* NULL: no memory */
-void control_destroy(struct control *c);                                   /* NULL is fine */
+void control_destroy(struct control *c);                                  /* NULL is fine */
 
 /* Answers now or later, by asker->answer; always ends with a status that is not CONTROL_MORE. */
 void control_ask(struct control *c, struct control_asker *asker, const struct frame_control *question);

@@ -79,16 +79,19 @@ static int add_listener(struct door *d, struct event_base *base, struct slice ad
     if (d->n == LISTENERS_MAX)
         return diag_set(why, -EINVAL, 0, "at most %d listen addresses", LISTENERS_MAX);
     if (slice_starts(address, is_tls) && !d->tls)
-        return diag_set(why, -EINVAL, 0,
-                        "listen address %.*s needs an identity: `gridline init` makes one, `identity` names its folder",
-                        SLICE_ARG(address));
-    int r = listener_create(base, address, is_insecure ? LISTEN_INSECURE : 0, on_connection, d, &d->listeners[d->n], why);
+        return diag_set(
+            why, -EINVAL, 0,
+            "listen address %.*s needs an identity: `gridline init` makes one, `identity` names its folder",
+            SLICE_ARG(address));
+    int r = listener_create(base, address, is_insecure ? LISTEN_INSECURE : 0, on_connection, d,
+                            &d->listeners[d->n], why);
     if (r == 0)
         log_info("listening on %s", listener_address(d->listeners[d->n++]));
     return r;
 }
 
-static int open_listeners(struct door *d, struct event_base *base, const struct door_options *o, struct diag *why)
+static int open_listeners(struct door *d, struct event_base *base, const struct door_options *o,
+                          struct diag *why)
 {
     struct slice list = slice_str(o->listen);
     for (size_t at = 0; at < list.n;) {
@@ -133,7 +136,8 @@ void door_tick(struct door *d, int64_t now_ns)
     if (!d->tls || now_ns < d->renew_at_ns)
         return;
     d->renew_at_ns = now_ns + RENEW_EVERY_NS;
-    int r = d->enrol ? enrol_renew_own(d->enrol, now_ns, &why) : 1; /* somebody else may have renewed it on disk */
+    int r = d->enrol ? enrol_renew_own(d->enrol, now_ns, &why)
+                     : 1; /* somebody else may have renewed it on disk */
     if (r > 0)
         r = tls_server_reload(d->tls, &why);
     if (r < 0)
@@ -142,8 +146,8 @@ void door_tick(struct door *d, int64_t now_ns)
 
 /* ---------------------------------------------------------------- life */
 
-int door_create(struct event_base *base, struct sessions *sessions, const struct door_options *o, struct door **out,
-                struct diag *why)
+int door_create(struct event_base *base, struct sessions *sessions, const struct door_options *o,
+                struct door **out, struct diag *why)
 {
     struct door *d = mem_alloc(sizeof *d);
     d->sessions = sessions;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* door.h - where connections come in and who they are: the listeners, TLS, certificates and joining. What comes in is
- * handed to the sessions with its identity; what that may do is access.h's to say. On the loop. */
+/* door.h - where connections come in and who they are: the listeners, TLS, certificates and joining. What
+ * comes in is handed to the sessions with its identity; what that may do is access.h's to say. On the loop.
+ */
 #ifndef GRIDLINE_GATEWAY_DOOR_H
 #define GRIDLINE_GATEWAY_DOOR_H
 
@@ -14,9 +15,10 @@ struct door_options {
 };
 
 struct door;
-/* Listens; from then on sessions get connections. Sets identify and enrol of the sessions. *why says what is wrong. */
-int door_create(struct event_base *base, struct sessions *sessions, const struct door_options *o, struct door **out,
-                struct diag *why);
+/* Listens; from then on sessions get connections. Sets identify and enrol of the sessions. *why says what is
+ * wrong. */
+int door_create(struct event_base *base, struct sessions *sessions, const struct door_options *o,
+                struct door **out, struct diag *why);
 /* Stops listening. */
 void door_close(struct door *d);
 void door_destroy(struct door *d); /* NULL is fine; after the sessions' end */

@@ -37,9 +37,9 @@ struct gateway {
     struct door *door;
     struct observers *observers;
     bool is_stopping;
-    bool has_forced; /* it was said */
+    bool has_forced;    /* it was said */
     bool has_unwritten; /* the same, of leases that could not be written down */
-    int stop_ticks; /* how often it was looked whether all sessions are gone */
+    int stop_ticks;     /* how often it was looked whether all sessions are gone */
 };
 
 static void on_commit(evutil_socket_t fd, short what, void *arg)
@@ -111,8 +111,10 @@ static void on_forced(void *arg, uint64_t records)
 {
     struct gateway *g = arg;
     if (!g->has_forced)
-        log_error("journal %s: full: %" PRIu64 " records gave way that no consumer has read, as will more; the ledger "
-                  "counts them", g->options.journal, records);
+        log_error("journal %s: full: %" PRIu64
+                  " records gave way that no consumer has read, as will more; the ledger "
+                  "counts them",
+                  g->options.journal, records);
     g->has_forced = true;
 }
 
@@ -122,7 +124,8 @@ static void on_worker_state(void *arg, struct worker *w, enum worker_state befor
 {
     struct gateway *g = arg;
     if (log_limit_pass(&g->sessions.limit))
-        log_info("worker %s (%" PRIu32 ") is %s: %s", w->host, w->id, worker_state_name((enum worker_state)w->state), why);
+        log_info("worker %s (%" PRIu32 ") is %s: %s", w->host, w->id,
+                 worker_state_name((enum worker_state)w->state), why);
     own_worker_state(g->own, w, before, why);
 }
 
@@ -137,11 +140,12 @@ static int on_worker_record(void *arg, const struct worker *w)
     struct gateway *g = arg;
     strbuf_reset(&g->record);
     worker_put_record(&g->record, w);
-    int r = strbuf_failed(&g->record) ? -ENOMEM : ingest_record(g->ingest, STORE_WORKER, strbuf_slice(&g->record));
+    int r = strbuf_failed(&g->record) ? -ENOMEM
+                                      : ingest_record(g->ingest, STORE_WORKER, strbuf_slice(&g->record));
     if (r < 0 && !g->has_unwritten) {
         g->has_unwritten = true;
-        log_error("journal %s: %s: leases of workers wait to be written down, that of %s first", g->options.journal,
-                  err_text(r), w->host);
+        log_error("journal %s: %s: leases of workers wait to be written down, that of %s first",
+                  g->options.journal, err_text(r), w->host);
     }
     return r;
 }
@@ -183,8 +187,11 @@ static void add_observer_counts(const struct gateway *g, struct args_writer *out
         const struct {
             const char *what;
             uint64_t n;
-        } all[] = {{"taken", c.taken},     {"passed", c.passed}, {"filtered", c.filtered},
-                   {"dropped", c.dropped}, {"queued", c.queued}};
+        } all[] = {{"taken", c.taken},
+                   {"passed", c.passed},
+                   {"filtered", c.filtered},
+                   {"dropped", c.dropped},
+                   {"queued", c.queued}};
         for (size_t k = 0; k < sizeof all / sizeof *all; k++) {
             char key[ARGS_NAME_MAX + 1];
             (void)snprintf(key, sizeof key, "observer.%.100s.%s", name, all[k].what); /* cut to fit is fine */
@@ -230,7 +237,8 @@ static void control_done(void *arg, const struct control_done *d)
     own_control(((struct gateway *)arg)->own, d);
 }
 
-static const struct control_ops control_callbacks = {control_send, control_activate, control_status, control_done};
+static const struct control_ops control_callbacks = {control_send, control_activate, control_status,
+                                                     control_done};
 
 /* ---------------------------------------------------------------- time */
 
@@ -247,7 +255,8 @@ static void start_tick(struct gateway *g, int64_t next_boot_ns)
     int64_t us = (next_boot_ns - clock_boot_ns()) / 1000;
     us = us < 1000 ? 1000 : us;
     const struct timeval after = {us / 1000000, us % 1000000};
-    (void)evtimer_add(g->tick, &after); /* fails only without memory; then leases are not watched until the next one */
+    (void)evtimer_add(g->tick,
+                      &after); /* fails only without memory; then leases are not watched until the next one */
 }
 
 static void on_tick(evutil_socket_t fd, short what, void *arg)
@@ -455,7 +464,8 @@ static int open_loop(struct gateway *g, struct diag *why)
         g->streams = stream_loop_create(g->base);
         g->control = control_create(g->base, g->workers, &g->ledger, &control_callbacks, g);
     }
-    bool is_made = is_good && g->commit && g->complete && g->stop && g->tick && g->observe && g->streams && g->control;
+    bool is_made =
+        is_good && g->commit && g->complete && g->stop && g->tick && g->observe && g->streams && g->control;
     if (!is_made || event_add(g->complete, NULL) < 0)
         return diag_set(why, -ENOMEM, 0, "can't make an event loop");
     g->sessions = (struct sessions){.base = g->base,

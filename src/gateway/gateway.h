@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* gateway.h - the gateway as one piece: listeners, sessions, workers, datagrams, control, ingest, store and ledger on one
- * loop; the journal is written by a thread of its own (store.h).
+/* gateway.h - the gateway as one piece: listeners, sessions, workers, datagrams, control, ingest, store and
+ * ledger on one loop; the journal is written by a thread of its own (store.h).
  *
- * gateway_run returns after SIGTERM or SIGINT: the last group is committed, everybody is told BYE 1, the ledger is
- * written. SIGUSR1 writes the ledger without stopping, SIGHUP opens the observers' files again. */
+ * gateway_run returns after SIGTERM or SIGINT: the last group is committed, everybody is told BYE 1, the
+ * ledger is written. SIGUSR1 writes the ledger without stopping, SIGHUP opens the observers' files again. */
 #ifndef GRIDLINE_GATEWAY_GATEWAY_H
 #define GRIDLINE_GATEWAY_GATEWAY_H
 
@@ -12,20 +12,20 @@
 #include "gateway/observer.h"
 
 struct gateway_options {
-    const char *listen;           /* addresses (listen.h), separated by commas or spaces */
-    const char *socket;           /* a Unix socket for commands and local programs; NULL = none */
-    const char *identity;         /* the site's folder, for TLS; NULL = none */
-    bool is_insecure;             /* other hosts may come without TLS */
-    uint8_t level;                /* enum seal_level of datagrams off loopback */
-    uint32_t connections_max;     /* 0 = SESSIONS_MAX */
-    const char *assign;           /* settings for every worker, a line each: "vector.every=2s"; NULL = none */
-    const char *udp;              /* HOST:PORT; NULL = that of the first TCP address, "" = no datagrams */
-    const char *journal;          /* directory */
-    uint64_t journal_max;         /* bytes; 0 = 1 GiB */
-    int64_t lease_ns, renew_ns;   /* 0 = 30 s and 10 s */
-    const char *ledger_file;      /* JSON, replaced as a whole; NULL = none */
-    int64_t ledger_every_ns;      /* how often `ledger` events are made */
-    const char *ready_file;       /* the addresses, a line each, once it listens; NULL = none */
+    const char *listen;         /* addresses (listen.h), separated by commas or spaces */
+    const char *socket;         /* a Unix socket for commands and local programs; NULL = none */
+    const char *identity;       /* the site's folder, for TLS; NULL = none */
+    bool is_insecure;           /* other hosts may come without TLS */
+    uint8_t level;              /* enum seal_level of datagrams off loopback */
+    uint32_t connections_max;   /* 0 = SESSIONS_MAX */
+    const char *assign;         /* settings for every worker, a line each: "vector.every=2s"; NULL = none */
+    const char *udp;            /* HOST:PORT; NULL = that of the first TCP address, "" = no datagrams */
+    const char *journal;        /* directory */
+    uint64_t journal_max;       /* bytes; 0 = 1 GiB */
+    int64_t lease_ns, renew_ns; /* 0 = 30 s and 10 s */
+    const char *ledger_file;    /* JSON, replaced as a whole; NULL = none */
+    int64_t ledger_every_ns;    /* how often `ledger` events are made */
+    const char *ready_file;     /* the addresses, a line each, once it listens; NULL = none */
     const struct observer_config *observers; /* of what is in the journal */
     size_t n_observers;
 };

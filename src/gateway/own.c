@@ -228,7 +228,8 @@ size_t own_waiting(const struct own *o)
 
 void own_end(struct own *o)
 {
-    struct frame_counts counts = {.origin = o->origin, .class = CLASS_EVENTS, .is_final = true, .taken = o->taken};
+    struct frame_counts counts = {
+        .origin = o->origin, .class = CLASS_EVENTS, .is_final = true, .taken = o->taken};
     struct strbuf frame = {0};
     counts.dropped[DROP_RING_FULL] = o->overrun;
     counts.dropped[DROP_MEMORY] = o->no_memory;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* own.h - the gateway's own events: what became of workers (`worker.state`), what people asked (`control`), the ledger
- * (`ledger`), and itself (`gateway.state`). They go through ingest like everybody's, under a producer of their own: `gridline` and 8
- * random bytes. */
+/* own.h - the gateway's own events: what became of workers (`worker.state`), what people asked (`control`),
+ * the ledger
+ * (`ledger`), and itself (`gateway.state`). They go through ingest like everybody's, under a producer of
+ * their own: `gridline` and 8 random bytes. */
 #ifndef GRIDLINE_GATEWAY_OWN_H
 #define GRIDLINE_GATEWAY_OWN_H
 
@@ -22,8 +23,8 @@ void own_control(struct own *o, const struct control_done *d);
 void own_gateway_state(struct own *o, uint8_t level, const char *state, const char *why);
 /* An account of the ledger; host "" = not known. */
 void own_ledger(struct own *o, const struct account *a, struct slice host);
-/* Puts what was said in the group, after a burst, not after each. What there is no room for waits, up to OWN_WAITING_MAX
- * events: then new ones are dropped and counted (ring_full). */
+/* Puts what was said in the group, after a burst, not after each. What there is no room for waits, up to
+ * OWN_WAITING_MAX events: then new ones are dropped and counted (ring_full). */
 void own_flush(struct own *o);
 /* Is some of it held back until there is room? */
 bool own_is_held(const struct own *o);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A session's life: GREETING (what does it speak?) -> HELLO -> READY, or GREETING -> LINES; then CLOSING, in which nothing
- * is read any more and the last answers are written. GREETING, HELLO and CLOSING are limited in time: those sessions are
- * in a list in the order in which that began, and a timer looks at its front. */
+/* A session's life: GREETING (what does it speak?) -> HELLO -> READY, or GREETING -> LINES; then CLOSING, in
+ * which nothing is read any more and the last answers are written. GREETING, HELLO and CLOSING are limited in
+ * time: those sessions are in a list in the order in which that began, and a timer looks at its front. */
 #include "gateway/session.h"
 
 #include "base/clock.h"
@@ -315,8 +315,8 @@ static void on_join(struct session *s, struct slice payload)
     bool is_good = answer.status == CONTROL_DONE;
     (*(is_good ? &s->all->joined : &s->all->join_refused))++;
     if (is_good || log_limit_pass(&s->all->limit))
-        log_info("%s: %.*s %s%s%.*s", s->name, SLICE_ARG(log_safe(join.name)), is_good ? "joined" : "did not join",
-                 is_good ? "" : ": ", SLICE_ARG(answer.text));
+        log_info("%s: %.*s %s%s%.*s", s->name, SLICE_ARG(log_safe(join.name)),
+                 is_good ? "joined" : "did not join", is_good ? "" : ": ", SLICE_ARG(answer.text));
     frame_put_certified(&s->all->out, &answer);
     session_send(s);
     close_soon(s); /* one try a connection */
@@ -598,7 +598,9 @@ static void on_end(void *arg, int error, const char *why)
             log_info("%s: done", s->name);
         else
             log_info("%s: connection lost%s%s", s->name, error || why[0] ? ": " : "",
-                     why[0] ? why : error ? err_text(error) : "");
+                     why[0]  ? why
+                     : error ? err_text(error)
+                             : "");
     }
     destroy(s);
 }
@@ -624,7 +626,8 @@ static void give_up(struct session *s)
     destroy(s);
 }
 
-/* The limits differ, so the order is not that of the ends: all are looked at. Only unknown and closing ones are here. */
+/* The limits differ, so the order is not that of the ends: all are looked at. Only unknown and closing ones
+ * are here. */
 static void on_sweep(evutil_socket_t fd, short what, void *arg)
 {
     struct sessions *all = arg;
@@ -674,7 +677,8 @@ static int prepare(struct sessions *all)
     return all->sweep ? 0 : -ENOMEM;
 }
 
-void sessions_accept(struct sessions *all, evutil_socket_t fd, const char *peer, const struct session_way *way)
+void sessions_accept(struct sessions *all, evutil_socket_t fd, const char *peer,
+                     const struct session_way *way)
 {
     size_t max = all->max ? all->max : SESSIONS_MAX;
     bool is_full = all->n >= max || prepare(all) < 0;

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* session.h - the connections of a gateway: who dialled, what they speak, and their frames or lines.
  *
- * A session owns its socket and ends itself. Bounds, a connection: SESSION_HELLO_MAX bytes and SESSION_HELLO_MS until it
- * has said who it is; then one largest frame (or line) of input and SESSION_OUTPUT_MAX of answers that it does not read;
- * a worker also what event/samples.h allows. Of those that have not said who they are there are at most
- * SESSIONS_WAITING: the one that has been silent longest goes. A malformed frame ends its connection with BYE 2 and
- * nobody else's.
+ * A session owns its socket and ends itself. Bounds, a connection: SESSION_HELLO_MAX bytes and
+ * SESSION_HELLO_MS until it has said who it is; then one largest frame (or line) of input and
+ * SESSION_OUTPUT_MAX of answers that it does not read; a worker also what event/samples.h allows. Of those
+ * that have not said who they are there are at most SESSIONS_WAITING: the one that has been silent longest
+ * goes. A malformed frame ends its connection with BYE 2 and nobody else's.
  *
- * A connection carries one worker (an agent's) or many (a relay's): each is a channel (channel.c). What a peer may do is
- * asked of access.h, here and in control.c only. Everything is on the loop. */
+ * A connection carries one worker (an agent's) or many (a relay's): each is a channel (channel.c). What a
+ * peer may do is asked of access.h, here and in control.c only. Everything is on the loop. */
 #ifndef GRIDLINE_GATEWAY_SESSION_H
 #define GRIDLINE_GATEWAY_SESSION_H
 
@@ -44,36 +44,39 @@ struct sessions {
     struct enrol *enrol;
     /* Who a transport's handshake found; NULL when there are no transports. */
     int (*identify)(struct transport *t, struct access_identity *out);
-    struct args assigned; /* settings for every worker; its own come behind and win */
-    uint16_t udp_port;    /* offered to workers; 0 = none */
+    struct args assigned;     /* settings for every worker; its own come behind and win */
+    uint16_t udp_port;        /* offered to workers; 0 = none */
     void (*drain)(void *arg); /* takes the datagrams that have come by now; NULL = there are none */
     void *drain_arg;
-    size_t max;        /* connections; 0 = SESSIONS_MAX */
-    int hello_ms;      /* 0 = SESSION_HELLO_MS */
+    size_t max;   /* connections; 0 = SESSIONS_MAX */
+    int hello_ms; /* 0 = SESSION_HELLO_MS */
 
     /* Their own: */
     int commit_ms; /* what the timer was started with */
     struct session *first;
-    struct session *longest, *latest; /* those that have not said who they are, or are closing, by the time it began */
-    struct event *sweep;              /* looks at those */
+    struct session *longest,
+        *latest;         /* those that have not said who they are, or are closing, by the time it began */
+    struct event *sweep; /* looks at those */
     size_t n, n_waiting;
     uint64_t next_id;
-    struct strbuf out; /* a frame being written */
+    struct strbuf out;           /* a frame being written */
     struct args_writer settings; /* for LEASE */
     struct log_limit limit;
     /* Since start: */
-    uint64_t accepted, turned_away, silent, not_allowed, bad_frames, bad_lines, failed_handshakes, joined, join_refused;
+    uint64_t accepted, turned_away, silent, not_allowed, bad_frames, bad_lines, failed_handshakes, joined,
+        join_refused;
 };
 
 /* How somebody is connected. */
 struct session_way {
-    struct access_identity who; /* without a transport; with one, identify tells */
+    struct access_identity who;            /* without a transport; with one, identify tells */
     const struct transport_ops *transport; /* NULL = plain */
     void *transport_ctx;
 };
 
 /* Takes fd. peer says who it is for the log; it is copied. */
-void sessions_accept(struct sessions *all, evutil_socket_t fd, const char *peer, const struct session_way *way);
+void sessions_accept(struct sessions *all, evutil_socket_t fd, const char *peer,
+                     const struct session_way *way);
 /* Says BYE 1 to all; they close when it is sent, or after a second. */
 void sessions_shut_down(struct sessions *all);
 void sessions_destroy_all(struct sessions *all);

@@ -1,20 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A wake-up calls recvmmsg until the queue is empty or UDP_ROUND is reached. With UDP GRO the kernel gives datagrams of
- * one sender that have the same size (the last one may be shorter) as one message and says the size beside it; split()
- * cuts it. What is cut is not judged at once but in groups of AHEAD: first all heads are read and the workers called
- * into the cache, then their samplers, then each is judged. With many workers all of that is cold, and so a group waits
- * for it about once: 0.12 us a datagram at 12,000 workers in no order, where one after the other takes 0.23 to 0.34, and
- * 0.06 with 64, where all is warm (bench/datagram.c).
+/* A wake-up calls recvmmsg until the queue is empty or UDP_ROUND is reached. With UDP GRO the kernel gives
+ * datagrams of one sender that have the same size (the last one may be shorter) as one message and says the
+ * size beside it; split() cuts it. What is cut is not judged at once but in groups of AHEAD: first all heads
+ * are read and the workers called into the cache, then their samplers, then each is judged. With many workers
+ * all of that is cold, and so a group waits for it about once: 0.12 us a datagram at 12,000 workers in no
+ * order, where one after the other takes 0.23 to 0.34, and 0.06 with 64, where all is warm
+ * (bench/datagram.c).
  *
- * Every datagram has exactly one fate, the first of: malformed head; unknown worker; wrong level; another key (unknown);
- * replayed; forged; malformed packet; passed. Numbers are looked at before the seal is opened, because that costs
- * nothing; they are entered only after it. A copy is counted in its worker's window without being opened: somebody
- * without the key can make a worker's count of duplicates too high, never what was received of it.
+ * Every datagram has exactly one fate, the first of: malformed head; unknown worker; wrong level; another key
+ * (unknown); replayed; forged; malformed packet; passed. Numbers are looked at before the seal is opened,
+ * because that costs nothing; they are entered only after it. A copy is counted in its worker's window
+ * without being opened: somebody without the key can make a worker's count of duplicates too high, never what
+ * was received of it.
  *
- * Buffers: with GRO 16 messages of 64 KiB each, of which only pages that were once written cost memory (64 messages were
- * slower: they do not fit in the cache); without it 64 of 1.2 KiB. The distance of two buffers is not a power of two:
- * beginnings of buffers that are a multiple of 4 KiB apart push each other out of the cache, which cost up to 0.05 us a
- * datagram. */
+ * Buffers: with GRO 16 messages of 64 KiB each, of which only pages that were once written cost memory (64
+ * messages were slower: they do not fit in the cache); without it 64 of 1.2 KiB. The distance of two buffers
+ * is not a power of two: beginnings of buffers that are a multiple of 4 KiB apart push each other out of the
+ * cache, which cost up to 0.05 us a datagram. */
 #include "gateway/udp.h"
 
 #include "base/clock.h"

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Time is looked after by a wheel of SLOTS slots of SLOT_NS: each worker is in one slot's list, that of the next moment
- * it must be looked at, or the last slot if that is further. Looking at a slot empties it, decides for each worker, and
- * puts it in again where it belongs now. A renewal moves only expires_ns: the
- * look that finds it was renewed puts it further on. So a worker costs one look a renewal period, whatever it does. */
+/* Time is looked after by a wheel of SLOTS slots of SLOT_NS: each worker is in one slot's list, that of the
+ * next moment it must be looked at, or the last slot if that is further. Looking at a slot empties it,
+ * decides for each worker, and puts it in again where it belongs now. A renewal moves only expires_ns: the
+ * look that finds it was renewed puts it further on. So a worker costs one look a renewal period, whatever it
+ * does. */
 #include "gateway/worker.h"
 
 #include "base/clock.h"
@@ -12,7 +13,7 @@
 #include <errno.h>
 #include <sys/random.h>
 
-#define SLOT_NS (100 * INT64_C(1000000))
+#define SLOT_NS   (100 * INT64_C(1000000))
 #define FORGET_NS (7 * 24 * 3600 * NS_PER_S)
 enum {
     SLOTS = 512,
@@ -176,7 +177,8 @@ static int record(struct workers *ws, struct worker *w)
     return r;
 }
 
-static void set_state(struct workers *ws, struct worker *w, enum worker_state state, int64_t utc_ns, const char *why)
+static void set_state(struct workers *ws, struct worker *w, enum worker_state state, int64_t utc_ns,
+                      const char *why)
 {
     enum worker_state before = (enum worker_state)w->state;
     if (before == state)
@@ -270,7 +272,9 @@ static int replace_list(char **p, uint32_t *n, struct args list, size_t max)
 {
     struct strbuf bytes = {0};
     args_put(&bytes, list);
-    int r = strbuf_failed(&bytes) ? -ENOMEM : bytes.n > max ? E_LIMIT : replace_bytes(p, n, strbuf_slice(&bytes));
+    int r = strbuf_failed(&bytes) ? -ENOMEM
+            : bytes.n > max       ? E_LIMIT
+                                  : replace_bytes(p, n, strbuf_slice(&bytes));
     strbuf_fini(&bytes);
     return r;
 }
@@ -339,8 +343,8 @@ static bool new_key(struct worker *w)
     return w->level == SEAL_NONE || getrandom(w->key, sizeof w->key, 0) == sizeof w->key;
 }
 
-int workers_register(struct workers *ws, const struct frame_register *r, void *link, uint8_t level, int64_t boot_ns,
-                     int64_t utc_ns, struct worker **out)
+int workers_register(struct workers *ws, const struct frame_register *r, void *link, uint8_t level,
+                     int64_t boot_ns, int64_t utc_ns, struct worker **out)
 {
     struct worker *w = workers_by_host(ws, r->host);
     bool is_new = !w;
@@ -380,7 +384,8 @@ int workers_register(struct workers *ws, const struct frame_register *r, void *l
     return 0;
 }
 
-void worker_renew(struct workers *ws, struct worker *w, const struct frame_renew *r, int64_t boot_ns, int64_t utc_ns)
+void worker_renew(struct workers *ws, struct worker *w, const struct frame_renew *r, int64_t boot_ns,
+                  int64_t utc_ns)
 {
     w->datagrams_sent = r->datagrams;
     if (w->state == WORKER_DEREGISTERED)
@@ -394,7 +399,8 @@ void worker_renew(struct workers *ws, struct worker *w, const struct frame_renew
     watch(ws, w, late_at_ns(w));
 }
 
-void worker_set_samples(struct workers *ws, struct worker *w, const struct frame_origin *samples, struct sampler *s)
+void worker_set_samples(struct workers *ws, struct worker *w, const struct frame_origin *samples,
+                        struct sampler *s)
 {
     (void)ws;
     if (!frame_same_origin(&w->samples, samples)) {
@@ -549,7 +555,8 @@ int workers_restore(struct workers *ws, struct slice payload, int64_t boot_ns, i
     if (!get_fixed(&c, &from))
         return E_PROTO;
     struct slice host = cursor_text(&c), properties = cursor_text(&c), settings = cursor_text(&c);
-    if (c.bad || host.n == 0 || text_has_control(host) || properties.n > WORKER_PROPERTIES_MAX || settings.n > WORKER_SETTINGS_MAX)
+    if (c.bad || host.n == 0 || text_has_control(host) || properties.n > WORKER_PROPERTIES_MAX ||
+        settings.n > WORKER_SETTINGS_MAX)
         return E_PROTO;
     struct worker *w = workers_by_host(ws, host);
     if (w ? w->id != from.id : workers_by_id(ws, from.id) != NULL)

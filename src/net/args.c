@@ -51,7 +51,8 @@ static bool is_good(const struct arg *a)
         return false;
     if (!value_is_text(a->value.type))
         return true;
-    return a->value.n <= ARGS_TEXT_MAX && (a->value.type == VALUE_BYTES || text_is_utf8(value_slice(a->value)));
+    return a->value.n <= ARGS_TEXT_MAX &&
+           (a->value.type == VALUE_BYTES || text_is_utf8(value_slice(a->value)));
 }
 
 bool args_get(struct cursor *c, struct args *out)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* control.h - CONTROL and ANSWER (docs/protocol.md, "Control"): a gateway to its worker, and a person's command
- * to a gateway. A question may have many answers: rows with CONTROL_MORE, then the last one with the status
- * that counts. Statuses are the exit codes of DESIGN.md. */
+/* control.h - CONTROL and ANSWER (docs/protocol.md, "Control"): a gateway to its worker, and a person's
+ * command to a gateway. A question may have many answers: rows with CONTROL_MORE, then the last one with the
+ * status that counts. Statuses are the exit codes of DESIGN.md. */
 #ifndef GRIDLINE_NET_CONTROL_H
 #define GRIDLINE_NET_CONTROL_H
 

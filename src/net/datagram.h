@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* datagram.h - the head of a datagram, and which numbers of a worker have come (docs/protocol.md, "Datagrams").
+/* datagram.h - the head of a datagram, and which numbers of a worker have come (docs/protocol.md,
+ * "Datagrams").
  *
  *     at 0   u8   version 1 << 4 | level (enum seal_level)
  *        1   u8   low byte of the key id
@@ -32,7 +33,8 @@ struct datagram_head {
 };
 
 void datagram_put_head(unsigned char to[DATAGRAM_HEAD], const struct datagram_head *h);
-/* E_PROTO: too short for head and tag, longer than DATAGRAM_MAX, or a level or number that there is not; E_VERSION. */
+/* E_PROTO: too short for head and tag, longer than DATAGRAM_MAX, or a level or number that there is not;
+ * E_VERSION. */
 int datagram_get_head(struct slice datagram, struct datagram_head *out);
 
 /* What has come of one samples origin. Zeroed: nothing. Counts are of datagrams. */

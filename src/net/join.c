@@ -21,7 +21,8 @@ int frame_get_join(struct slice payload, struct frame_join *out)
     j.name = cursor_text(&c);
     j.request = cursor_text(&c);
     if (c.bad || j.token.n == 0 || j.token.n > TOKEN_MAX || j.name.n == 0 || j.name.n > NAME_MAX_BYTES ||
-        !text_is_utf8(j.name) || text_has_control(j.name) || j.request.n == 0 || j.request.n > JOIN_REQUEST_MAX)
+        !text_is_utf8(j.name) || text_has_control(j.name) || j.request.n == 0 ||
+        j.request.n > JOIN_REQUEST_MAX)
         return E_PROTO;
     *out = j;
     return 0;

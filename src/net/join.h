@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* join.h - the frames by which a host gets its certificate (docs/protocol.md, "Joining"), over TLS. As frame.h: pure
- * functions, slices borrowed. */
+/* join.h - the frames by which a host gets its certificate (docs/protocol.md, "Joining"), over TLS. As
+ * frame.h: pure functions, slices borrowed. */
 #ifndef GRIDLINE_NET_JOIN_H
 #define GRIDLINE_NET_JOIN_H
 
@@ -22,9 +22,9 @@ struct frame_certify {
 };
 
 struct frame_certified {
-    uint16_t status;     /* 0, or an exit code of DESIGN.md: 5 = not allowed */
-    struct slice text;   /* why not */
-    struct slice chain;  /* PEM, own certificate first, the CA last */
+    uint16_t status;    /* 0, or an exit code of DESIGN.md: 5 = not allowed */
+    struct slice text;  /* why not */
+    struct slice chain; /* PEM, own certificate first, the CA last */
 };
 
 void frame_put_join(struct strbuf *out, const struct frame_join *j);

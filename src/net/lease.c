@@ -33,7 +33,8 @@ int frame_get_register(struct slice payload, struct frame_register *out)
     r.utc_ns = (int64_t)cursor_u64(&c);
     r.origin = frame_get_origin(&c);
     r.host = cursor_text(&c);
-    if (!args_get(&c, &r.properties) || !args_get(&c, &r.settings) || r.mode > LEASE_GUEST || !is_host(r.host))
+    if (!args_get(&c, &r.properties) || !args_get(&c, &r.settings) || r.mode > LEASE_GUEST ||
+        !is_host(r.host))
         return E_PROTO;
     r.datagrams = cursor_u64(&c);
     if (c.bad)
@@ -115,8 +116,8 @@ int frame_get_lease(struct slice payload, struct frame_lease *out)
         return E_PROTO;
     l.text = cursor_text(&c);
     bool has_lease = l.status != LEASE_GRANTED || (l.worker && l.lease_ms && l.renew_ms);
-    if (c.bad || !has_lease || l.level > SEAL_PRIVATE || (l.key.n && l.key.n != LEASE_KEY) || l.text.n > WHY_MAX ||
-        !text_is_utf8(l.text))
+    if (c.bad || !has_lease || l.level > SEAL_PRIVATE || (l.key.n && l.key.n != LEASE_KEY) ||
+        l.text.n > WHY_MAX || !text_is_utf8(l.text))
         return E_PROTO;
     *out = l;
     return 0;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* lease.h - the frames by which an agent becomes a worker and stays one (docs/protocol.md, "Leases"): REGISTER
- * and RENEW from the agent, LEASE back. As frame.h: pure functions, slices borrowed from the payload. */
+/* lease.h - the frames by which an agent becomes a worker and stays one (docs/protocol.md, "Leases"):
+ * REGISTER and RENEW from the agent, LEASE back. As frame.h: pure functions, slices borrowed from the
+ * payload. */
 #ifndef GRIDLINE_NET_LEASE_H
 #define GRIDLINE_NET_LEASE_H
 
@@ -21,10 +22,10 @@ enum { LEASE_KEY = 16 }; /* bytes: AES-128 */
 enum lease_mode { LEASE_RESIDENT = 0, LEASE_GUEST = 1 };
 
 struct frame_register {
-    uint8_t mode;      /* enum lease_mode */
-    uint32_t lease_ms; /* wanted; 0 = the gateway's choice */
-    int64_t t0_ns;     /* CLOCK_BOOTTIME when it was sent */
-    int64_t utc_ns;    /* the local clock, at the same moment */
+    uint8_t mode;               /* enum lease_mode */
+    uint32_t lease_ms;          /* wanted; 0 = the gateway's choice */
+    int64_t t0_ns;              /* CLOCK_BOOTTIME when it was sent */
+    int64_t utc_ns;             /* the local clock, at the same moment */
     struct frame_origin origin; /* of its events; HELLO's on a connection of its own */
     struct slice host;
     struct args properties; /* static: cpus, memory, kernel, ... */

@@ -10,12 +10,13 @@
 #include "net/lease.h"
 
 struct seal;
-struct seal *seal_create(void);     /* NULL: no memory, or no AES-GCM here */
+struct seal *seal_create(void);    /* NULL: no memory, or no AES-GCM here */
 void seal_destroy(struct seal *s); /* NULL is fine */
 
-/* p holds head and packet, n bytes, with room for a tag behind them. Seals by the head's level and appends the
- * tag: the length now (n at SEAL_NONE); -EIO. */
-int64_t seal_close(struct seal *s, const unsigned char key[LEASE_KEY], uint32_t key_id, unsigned char *p, size_t n);
+/* p holds head and packet, n bytes, with room for a tag behind them. Seals by the head's level and appends
+ * the tag: the length now (n at SEAL_NONE); -EIO. */
+int64_t seal_close(struct seal *s, const unsigned char key[LEASE_KEY], uint32_t key_id, unsigned char *p,
+                   size_t n);
 /* A whole datagram whose head was read. Opens it in place; *packet is inside. E_DAMAGE: not authentic; the
  * bytes are then garbage. */
 int seal_open(struct seal *s, const unsigned char key[LEASE_KEY], uint32_t key_id,

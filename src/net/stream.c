@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Destroying from within a callback only marks: the function that called back frees (leave). While on_data runs, what is
- * sent is collected in the loop's cork and goes to the socket when it returns. */
+/* Destroying from within a callback only marks: the function that called back frees (leave). While on_data
+ * runs, what is sent is collected in the loop's cork and goes to the socket when it returns. */
 #include "net/stream.h"
 
 #include "base/mem.h"
@@ -22,15 +22,15 @@ struct stream {
     void *arg;
     const struct transport_ops *transport_ops; /* NULL = plain */
     void *transport_ctx;
-    struct transport *transport; /* NULL: not started yet */
+    struct transport *transport;       /* NULL: not started yet */
     struct event *readable, *writable; /* the latter only while something waits */
     struct strbuf in, out;
     size_t input_max;
     int fd;
-    int depth;           /* callbacks that are running */
-    short read_wants;    /* POLLOUT: the transport must write before it can read, and the other way round */
+    int depth;        /* callbacks that are running */
+    short read_wants; /* POLLOUT: the transport must write before it can read, and the other way round */
     short write_wants;
-    bool is_ready;       /* handshake done, or plain */
+    bool is_ready; /* handshake done, or plain */
     bool is_paused, is_corked, is_over, is_destroyed;
     bool must_give; /* what was kept is to be given again, though nothing new came */
 };
@@ -311,15 +311,16 @@ static void on_writable(evutil_socket_t fd, short what, void *arg)
     (void)leave(s);
 }
 
-int stream_create(struct stream_loop *l, evutil_socket_t fd, size_t input_max, const struct stream_ops *ops, void *arg,
-                  struct stream **out)
+int stream_create(struct stream_loop *l, evutil_socket_t fd, size_t input_max, const struct stream_ops *ops,
+                  void *arg, struct stream **out)
 {
     struct stream *s = mem_try_alloc(sizeof *s);
     if (!s) {
         (void)close(fd);
         return -ENOMEM;
     }
-    *s = (struct stream){.loop = l, .ops = ops, .arg = arg, .fd = fd, .input_max = input_max, .is_ready = true};
+    *s = (struct stream){
+        .loop = l, .ops = ops, .arg = arg, .fd = fd, .input_max = input_max, .is_ready = true};
     s->readable = event_new(l->base, fd, EV_READ | EV_PERSIST, on_readable, s);
     if (!s->readable || event_add(s->readable, NULL) < 0) {
         free_stream(s);

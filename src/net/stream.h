@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* stream.h - one connection of a daemon that has many: bytes in, bytes out, plain or through a transport (TLS).
+/* stream.h - one connection of a daemon that has many: bytes in, bytes out, plain or through a transport
+ * (TLS).
  *
- * Written for tens of thousands at a time: a connection that is quiet holds no buffer. What arrives is read into one
- * buffer that all streams of a loop share; only the part that its owner could not use yet is kept. What is sent goes to
- * the socket at once (everything sent from within on_data in one call), and only what the socket does not take is kept.
- * A message that is asked and answered costs one recv and one send.
+ * Written for tens of thousands at a time: a connection that is quiet holds no buffer. What arrives is read
+ * into one buffer that all streams of a loop share; only the part that its owner could not use yet is kept.
+ * What is sent goes to the socket at once (everything sent from within on_data in one call), and only what
+ * the socket does not take is kept. A message that is asked and answered costs one recv and one send.
  *
  * The owner's callbacks may send, pause and destroy. On the loop; one thread. */
 #ifndef GRIDLINE_NET_STREAM_H
@@ -29,18 +30,19 @@ struct stream_ops {
     size_t (*on_data)(void *arg, struct slice data);
     /* The transport is ready: its handshake is done. Not called without one. */
     void (*on_ready)(void *arg);
-    /* The end: the peer closed (error 0), or it failed; why is "" or in words. The owner destroys the stream. */
+    /* The end: the peer closed (error 0), or it failed; why is "" or in words. The owner destroys the stream.
+     */
     void (*on_end)(void *arg, int error, const char *why);
     /* All that had to wait was sent. */
     void (*on_drained)(void *arg);
 };
 
-/* Takes fd, which is not blocking. input_max: bytes kept that the owner does not use, at most; more is an error
- * (E_LIMIT). -ENOMEM: fd is closed. */
-int stream_create(struct stream_loop *l, evutil_socket_t fd, size_t input_max, const struct stream_ops *ops, void *arg,
-                  struct stream **out);
-/* Bytes go through this, which is started (ctx is its) when the first one comes: a peer that says nothing costs
- * nothing. Right after create. */
+/* Takes fd, which is not blocking. input_max: bytes kept that the owner does not use, at most; more is an
+ * error (E_LIMIT). -ENOMEM: fd is closed. */
+int stream_create(struct stream_loop *l, evutil_socket_t fd, size_t input_max, const struct stream_ops *ops,
+                  void *arg, struct stream **out);
+/* Bytes go through this, which is started (ctx is its) when the first one comes: a peer that says nothing
+ * costs nothing. Right after create. */
 void stream_set_transport(struct stream *s, const struct transport_ops *ops, void *ctx);
 struct transport *stream_transport(const struct stream *s); /* NULL = plain, or not started */
 /* Closes without a word. NULL is fine. */

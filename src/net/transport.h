@@ -15,8 +15,8 @@
 struct transport; /* one connection */
 
 struct transport_ops {
-    /* fd is connected, non-blocking and borrowed, as name is. name: whom it must be; NULL = any gateway of the
-     * site. */
+    /* fd is connected, non-blocking and borrowed, as name is. name: whom it must be; NULL = any gateway of
+     * the site. */
     int (*start)(void *ctx, int fd, const char *name, struct transport **out, struct diag *why);
     /* 0: done; -EAGAIN: *wants; else it failed and *why says why in words ("the gateway's certificate has
      * expired"). Also finishes the handshake. */
@@ -25,8 +25,8 @@ struct transport_ops {
     ssize_t (*send)(struct transport *t, const void *p, size_t n, short *wants);
     ssize_t (*receive)(struct transport *t, void *p, size_t n, short *wants);
     void (*end)(struct transport *t); /* NULL is fine; without a word on the wire */
-    /* The others may be NULL. Why send or receive failed, in words ("the other end says that our certificate has
-     * expired"); "" when it is not a matter of TLS. Borrowed until end. */
+    /* The others may be NULL. Why send or receive failed, in words ("the other end says that our certificate
+     * has expired"); "" when it is not a matter of TLS. Borrowed until end. */
     const char *(*why)(struct transport *t);
     /* Does it hold bytes that the socket does not show? NULL: it may. */
     bool (*has_more)(struct transport *t);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* REGISTER, RENEW, LEASE, CONTROL and ANSWER, with their named values; and a worker as the journal has it. The first byte is
- * the type, the rest its payload. What decodes must encode again, and decode to the same bytes. */
+/* REGISTER, RENEW, LEASE, CONTROL and ANSWER, with their named values; and a worker as the journal has it.
+ * The first byte is the type, the rest its payload. What decodes must encode again, and decode to the same
+ * bytes. */
 #include "base/strbuf.h"
 #include "gateway/worker.h"
 #include "net/control.h"
@@ -39,17 +40,17 @@ static void walk(struct args list)
     check(n == all.n);
 }
 
-#define FUZZ(what)                                                                                           \
-    static void fuzz_##what(struct slice payload)                                                            \
-    {                                                                                                        \
-        struct frame_##what a, b;                                                                            \
-        if (frame_get_##what(payload, &a) < 0)                                                               \
-            return;                                                                                          \
-        walk_##what(&a);                                                                                     \
-        frame_put_##what(&out, 7, &a);                                                                       \
-        check(frame_get_##what(payload_of(&out), &b) == 0);                                                  \
-        frame_put_##what(&twice, 7, &b);                                                                     \
-        check(slice_eq(strbuf_slice(&out), strbuf_slice(&twice)));                                           \
+#define FUZZ(what)                                                 \
+    static void fuzz_##what(struct slice payload)                  \
+    {                                                              \
+        struct frame_##what a, b;                                  \
+        if (frame_get_##what(payload, &a) < 0)                     \
+            return;                                                \
+        walk_##what(&a);                                           \
+        frame_put_##what(&out, 7, &a);                             \
+        check(frame_get_##what(payload_of(&out), &b) == 0);        \
+        frame_put_##what(&twice, 7, &b);                           \
+        check(slice_eq(strbuf_slice(&out), strbuf_slice(&twice))); \
     }
 
 static void walk_register(const struct frame_register *r)

@@ -594,7 +594,8 @@ static struct frame_lease ask_lease(struct bench *b, int fd, struct strbuf *out,
     return get_lease(b, fd, in);
 }
 
-/* What it sent before it leaves is taken first, whether it leaves by RENEW or by BYE, and only if there can be some. */
+/* What it sent before it leaves is taken first, whether it leaves by RENEW or by BYE, and only if there can
+ * be some. */
 static void test_last_datagrams(void **state)
 {
     (void)state;
@@ -608,7 +609,8 @@ static void test_last_datagrams(void **state)
     say_hello_as(&out, 1, PEER_AGENT);
     put_register(&out, 0, "h", 1);
     assert_int_equal(ask_lease(&b, fd, &out, &in).status, LEASE_GRANTED);
-    frame_put_renew(&out, 0, &(struct frame_renew){.number = 1, .flags = RENEW_LEAVING}); /* it has no samples */
+    frame_put_renew(&out, 0,
+                    &(struct frame_renew){.number = 1, .flags = RENEW_LEAVING}); /* it has no samples */
     assert_int_equal(ask_lease(&b, fd, &out, &in).status, LEASE_ENDED);
     assert_int_equal(drained.times, 0);
     for (unsigned i = 1; i <= 2; i++) {
@@ -620,7 +622,8 @@ static void test_last_datagrams(void **state)
         assert_int_equal(ask_lease(&b, fd, &out, &in).datagrams, 0);
         assert_int_equal(drained.times, i - 1);
         if (i == 1) {
-            frame_put_renew(&out, 0, &(struct frame_renew){.number = 3, .datagrams = 3, .flags = RENEW_LEAVING});
+            frame_put_renew(&out, 0,
+                            &(struct frame_renew){.number = 3, .datagrams = 3, .flags = RENEW_LEAVING});
             struct frame_lease l = ask_lease(&b, fd, &out, &in);
             assert_true(l.status == LEASE_ENDED && l.datagrams == 3);
         } else {
@@ -757,7 +760,8 @@ static void test_many_silent(void **state)
         close_bench(&b);
         skip();
     }
-    for (size_t i = 0; i < SESSIONS_WAITING + 50; i++) /* their other ends are closed, which the loop has not seen */
+    for (size_t i = 0; i < SESSIONS_WAITING + 50;
+         i++) /* their other ends are closed, which the loop has not seen */
         (void)close(dial(&b));
     assert_int_equal(b.all.n, SESSIONS_WAITING);
     assert_int_equal(b.all.silent, 50);
@@ -789,15 +793,14 @@ static void test_shut_down(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_talk),        cmocka_unit_test(test_malformed),
-        cmocka_unit_test(test_too_large),   cmocka_unit_test(test_silent),
-        cmocka_unit_test(test_never_reads), cmocka_unit_test(test_lines),
-        cmocka_unit_test(test_too_many),    cmocka_unit_test(test_shut_down),
-        cmocka_unit_test(test_lease),       cmocka_unit_test(test_replaced),
-        cmocka_unit_test(test_last_datagrams),
-        cmocka_unit_test(test_relay),       cmocka_unit_test(test_not_allowed),
-        cmocka_unit_test(test_many_silent),
-        cmocka_unit_test(test_samples),     cmocka_unit_test(test_malformed_samples),
+        cmocka_unit_test(test_talk),           cmocka_unit_test(test_malformed),
+        cmocka_unit_test(test_too_large),      cmocka_unit_test(test_silent),
+        cmocka_unit_test(test_never_reads),    cmocka_unit_test(test_lines),
+        cmocka_unit_test(test_too_many),       cmocka_unit_test(test_shut_down),
+        cmocka_unit_test(test_lease),          cmocka_unit_test(test_replaced),
+        cmocka_unit_test(test_last_datagrams), cmocka_unit_test(test_relay),
+        cmocka_unit_test(test_not_allowed),    cmocka_unit_test(test_many_silent),
+        cmocka_unit_test(test_samples),        cmocka_unit_test(test_malformed_samples),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -52,7 +52,8 @@ static const struct workers_ops ops = {on_state, on_replaced, on_record};
 static void open_bench(struct bench *b)
 {
     *b = (struct bench){.boot_ns = 1000 * NS_PER_S, .utc_ns = 1700000000 * NS_PER_S, .room = UINT32_MAX};
-    const struct workers_options o = {.lease_ms = 3000, .renew_ms = 1000, .level = SEAL_PRIVATE, .ops = &ops, .arg = b};
+    const struct workers_options o = {
+        .lease_ms = 3000, .renew_ms = 1000, .level = SEAL_PRIVATE, .ops = &ops, .arg = b};
     b->ws = workers_create(&o);
     assert_non_null(b->ws);
 }
@@ -80,7 +81,8 @@ static struct worker *enter(struct bench *b, const char *host, void *link)
 {
     struct args_writer properties = {0};
     args_add_uint(&properties, "cpus", 8);
-    struct frame_register r = {.host = slice_str(host), .properties = args_of(&properties), .utc_ns = b->utc_ns + 5};
+    struct frame_register r = {
+        .host = slice_str(host), .properties = args_of(&properties), .utc_ns = b->utc_ns + 5};
     r.origin.epoch = 1;
     struct worker *w = NULL;
     assert_int_equal(workers_register(b->ws, &r, link, SEAL_PRIVATE, b->boot_ns, b->utc_ns, &w), 0);

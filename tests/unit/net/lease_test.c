@@ -47,7 +47,11 @@ static void register_goes_there_and_back(void **state)
     struct args_writer w = {0};
     struct strbuf out = {0};
     fill(&w);
-    struct frame_register r = {.mode = LEASE_GUEST, .lease_ms = 5, .t0_ns = -7, .utc_ns = 8, .origin = {{1, 2}, 3}},
+    struct frame_register r = {.mode = LEASE_GUEST,
+                               .lease_ms = 5,
+                               .t0_ns = -7,
+                               .utc_ns = 8,
+                               .origin = {{1, 2}, 3}},
                           got;
     r.host = SLICE_LIT("node7");
     r.properties = args_of(&w);
@@ -79,8 +83,17 @@ static void renew_and_lease_go_there_and_back(void **state)
 
     struct args_writer w = {0};
     fill(&w);
-    struct frame_lease l = {.number = 2, .worker = 3, .lease_ms = 30000, .renew_ms = 10000, .t0_ns = 1, .t1_ns = 2,
-                            .t2_ns = 3, .datagrams = 4, .udp_port = 14830, .level = SEAL_PRIVATE, .key_id = 6},
+    struct frame_lease l = {.number = 2,
+                            .worker = 3,
+                            .lease_ms = 30000,
+                            .renew_ms = 10000,
+                            .t0_ns = 1,
+                            .t1_ns = 2,
+                            .t2_ns = 3,
+                            .datagrams = 4,
+                            .udp_port = 14830,
+                            .level = SEAL_PRIVATE,
+                            .key_id = 6},
                        got;
     l.key = SLICE_LIT("0123456789abcdef");
     l.text = SLICE_LIT("why");
@@ -90,7 +103,8 @@ static void renew_and_lease_go_there_and_back(void **state)
     frame_put_lease(&out, 1, &l);
     p = payload_of(&out, FRAME_LEASE, 1);
     assert_int_equal(frame_get_lease(p, &got), 0);
-    assert_true(got.worker == 3 && got.lease_ms == 30000 && got.t2_ns == 3 && got.datagrams == 4 && got.key_id == 6);
+    assert_true(got.worker == 3 && got.lease_ms == 30000 && got.t2_ns == 3 && got.datagrams == 4 &&
+                got.key_id == 6);
     assert_slice(got.key, "0123456789abcdef");
     assert_slice(got.text, "why");
     check(got.settings);
@@ -119,7 +133,11 @@ static void control_and_answer_go_there_and_back(void **state)
     for (size_t n = 0; n < p.n; n++)
         assert_int_equal(frame_get_control(slice_of(p.p, n), &got), E_PROTO);
 
-    struct frame_answer a = {.request = 5, .status = CONTROL_MORE, .text = SLICE_LIT("t"), .args = args_of(&w)}, back;
+    struct frame_answer a = {.request = 5,
+                             .status = CONTROL_MORE,
+                             .text = SLICE_LIT("t"),
+                             .args = args_of(&w)},
+                        back;
     strbuf_reset(&out);
     frame_put_answer(&out, 0, &a);
     p = payload_of(&out, FRAME_ANSWER, 0);
@@ -136,12 +154,29 @@ static void bad_lists_are_refused(void **state)
 {
     (void)state;
     static const struct slice bad[] = {
-        {"\x01\x01" "a" "\x00", 4},                  /* no type */
-        {"\x01\x01" "a" "\x07" "12345678", 12},      /* no such type */
-        {"\x01\x01" " " "\x04\x01", 5},              /* not a name */
-        {"\x01\x01" "a" "\x05\x01\xff", 6},          /* text that is not UTF-8 */
-        {"\x81\x02", 2},                             /* more than ARGS_MAX */
-        {"\x01\x01" "a" "\x05\x7f" "x", 6},          /* shorter than it says */
+        {"\x01\x01"
+         "a"
+         "\x00",
+         4}, /* no type */
+        {"\x01\x01"
+         "a"
+         "\x07"
+         "12345678",
+         12}, /* no such type */
+        {"\x01\x01"
+         " "
+         "\x04\x01",
+         5}, /* not a name */
+        {"\x01\x01"
+         "a"
+         "\x05\x01\xff",
+         6},             /* text that is not UTF-8 */
+        {"\x81\x02", 2}, /* more than ARGS_MAX */
+        {"\x01\x01"
+         "a"
+         "\x05\x7f"
+         "x",
+         6}, /* shorter than it says */
     };
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         struct cursor c = cursor_of(bad[i]);

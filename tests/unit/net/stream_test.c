@@ -229,7 +229,8 @@ static void a_paused_one_hears_the_rest_when_it_resumes(void **state)
     close_owner(&o);
 }
 
-/* A transport that turns every bit round, takes a few bytes at a time, often says "again", and keeps some back. */
+/* A transport that turns every bit round, takes a few bytes at a time, often says "again", and keeps some
+ * back. */
 struct transport {
     int fd;
     uint64_t seed;
@@ -294,8 +295,11 @@ static void hard_end(struct transport *t)
     mem_free(t);
 }
 
-static const struct transport_ops hard = {
-    .start = hard_start, .handshake = hard_handshake, .send = hard_send, .receive = hard_receive, .end = hard_end};
+static const struct transport_ops hard = {.start = hard_start,
+                                          .handshake = hard_handshake,
+                                          .send = hard_send,
+                                          .receive = hard_receive,
+                                          .end = hard_end};
 
 static void a_transport_is_asked_until_it_has_nothing_more(void **state)
 {

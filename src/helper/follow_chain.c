@@ -292,16 +292,28 @@ static int append_rotated(struct follow *f, int dir, const struct reference *ref
     qsort(f->scan.v, f->scan.n, sizeof *f->scan.v, by_order);
     const struct found *now = find_kind(&f->scan, FOUND_LOG);
     int r = now ? open_found(dir, now, &log) : 0;
+    f->passed_ino = now ? log.is.ino : 0;
+    f->passed_head = log.head;
     if (r == 0)
         r = append_each(f, dir, ref, reason ? note_lost(f, ref, reason) : 0, now ? &log : NULL);
     piece_close(&log);
     return r;
 }
 
+/* Behind append_rotated. That has passed over a copy of the log if one was being made; if the log was
+ * truncated since, it is to be read as the file that it was then: its first read finds that it changed, and
+ * looks for the copy. */
 static int append_log(struct follow *f, int dir)
 {
     const struct found *log = find_kind(&f->scan, FOUND_LOG);
-    return log && f->n_pieces < FOLLOW_PIECES_MAX ? append_one(f, dir, log, false, NULL) : 0;
+    size_t had = f->n_pieces;
+    int r = log && had < FOLLOW_PIECES_MAX ? append_one(f, dir, log, false, NULL) : 0;
+    if (r < 0 || f->n_pieces == had)
+        return r;
+    struct piece *p = &f->pieces[had];
+    if (p->is.ino == f->passed_ino && p->offset == 0)
+        p->head = f->passed_head;
+    return 0;
 }
 
 static void drop_pieces(struct follow *f, size_t from)

@@ -37,6 +37,8 @@ struct follow {
     struct piece pieces[FOLLOW_PIECES_MAX]; /* oldest first; the first is being read */
     size_t n_pieces;
     struct follow_scan scan;
+    uint64_t passed_ino; /* the log, when copies of it were passed over because it was about to be truncated: */
+    struct fingerprint passed_head;
 
     /* Bytes [at, at + n) of pieces[0]: given up to `used`, of which the last MARK_ANCHOR_MAX stay; no line
      * end in [used, used + looked). */

@@ -195,7 +195,7 @@ static void bad_lines_among_good(void **state)
 static void garbage(void **state)
 {
     (void)state;
-    begin("head -c 20000 /dev/urandom", (const char *[]){"format", "ndjson", NULL});
+    begin("printf x; head -c 20000 /dev/urandom", (const char *[]){"format", "ndjson", NULL});
     assert_int_equal(run(), E_PROTO);
     assert_non_null(strstr(said(), "/bin/sh: none of "));
     assert_non_null(strstr(said(), "lines is ndjson; line 1: "));

@@ -316,6 +316,17 @@ static int append_log(struct follow *f, int dir)
     return 0;
 }
 
+/* -EAGAIN: files came or went since the scan, perhaps a copy of the log, which was truncated before it was opened. */
+static int confirm_scan(const struct follow *f, int dir)
+{
+    struct follow_scan again = {0};
+    int r = follow_scan_run(&again, dir, f->name, f->scan.all);
+    if (r == 0 && again.sum != f->scan.sum)
+        r = -EAGAIN;
+    follow_scan_fini(&again);
+    return r;
+}
+
 static void drop_pieces(struct follow *f, size_t from)
 {
     while (f->n_pieces > from)
@@ -451,7 +462,9 @@ static int locate_from(struct follow *f, int dir, struct piece *p)
     if (ref.file.kind == FOUND_LOG)
         return 0;
     int r = append_rotated(f, dir, &ref, NULL);
-    return r < 0 ? r : append_log(f, dir);
+    if (r == 0)
+        r = append_log(f, dir);
+    return r < 0 ? r : confirm_scan(f, dir);
 }
 
 /* By inode, then by content alone. */
@@ -534,7 +547,9 @@ static int extend_in(struct follow *f, int dir)
         ref.file = *now;
     ref.has_name = now != NULL;
     r = append_rotated(f, dir, &ref, NULL);
-    return r < 0 ? r : append_log(f, dir);
+    if (r == 0)
+        r = append_log(f, dir);
+    return r < 0 ? r : confirm_scan(f, dir);
 }
 
 int chain_extend(struct follow *f, struct diag *why)

@@ -170,8 +170,11 @@ int follow_scan_run(struct follow_scan *s, int dir, const char *log, bool all)
     int r = scan_once(s, dir, log, all, &before);
     for (int i = 0; r == 0 && i < SCAN_TRIES; i++, before = now) {
         r = scan_once(s, dir, log, all, &now);
-        if (r == 0 && now == before)
+        if (r == 0 && now == before) {
+            s->sum = now;
+            s->all = all;
             return 0;
+        }
     }
     return r < 0 ? r : -EAGAIN;
 }

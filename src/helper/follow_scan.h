@@ -29,6 +29,8 @@ struct found {
 struct follow_scan {
     struct found *v;
     size_t n, cap;
+    uint64_t sum; /* the same for the same files under the same names */
+    bool all;     /* what follow_scan_run was asked for */
 };
 
 enum found_kind follow_scan_kind(const char *log, const char *name);

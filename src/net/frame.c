@@ -297,6 +297,8 @@ int frame_get_counts(struct slice payload, struct frame_counts *out)
     struct cursor c = cursor_of(payload);
     struct frame_counts k = {.origin = frame_get_origin(&c)};
     k.class = cursor_u8(&c);
+    if (k.class > CLASS_SAMPLES)
+        return E_PROTO;
     k.taken = cursor_u64(&c);
     k.passed = cursor_u64(&c);
     k.queued = cursor_u64(&c);

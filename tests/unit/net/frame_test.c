@@ -131,6 +131,12 @@ static void test_counts(void **state)
     assert_int_equal(frame_get_counts(slice_of(payload.p, payload.n - 1), &back), 0);
     assert_false(back.is_final);
     assert_int_equal(frame_get_counts(slice_of(payload.p, payload.n - 2), &back), E_PROTO);
+    /* A class that there is not. */
+    strbuf_reset(&out);
+    c.class = 2;
+    frame_put_counts(&out, &c);
+    assert_int_equal(frame_get_counts(only_frame(&out).payload, &back), E_PROTO);
+    c.class = CLASS_EVENTS;
     /* What does not add up is no ledger. */
     strbuf_reset(&out);
     c.taken++;

@@ -119,7 +119,8 @@ static void on_hello(struct consumer *c, const struct frame *f)
 
 static void answer(struct consumer *c, uint32_t id, uint16_t status, const char *text)
 {
-    frame_put_subscribed(&c->local->frame, &(struct frame_subscribed){id, status, slice_str(text)});
+    frame_put_subscribed(&c->local->frame, &(struct frame_subscribed){
+                                               .id = id, .status = status, .text = slice_str(text)});
     send_frame(c);
 }
 
@@ -145,6 +146,10 @@ static void on_subscribe(struct consumer *c, struct slice payload)
     }
     unsubscribe(c, f.id); /* the same number again replaces it */
     s.id = f.id;
+    if (f.options.n) {
+        answer(c, f.id, 2, "an agent knows no options of a subscription but events and WHERE; ask a gateway");
+        return;
+    }
     if (c->n == LOCAL_SUBSCRIPTIONS_MAX) {
         answer(c, f.id, 1, "too many subscriptions on one connection");
         return;
@@ -348,10 +353,11 @@ static void deliver(struct consumer *c, struct subscription *s, const struct bat
         return;
     }
     if (s->lost) {
-        frame_put_gap(&l->frame, &(struct frame_gap){s->id, s->lost});
+        frame_put_gap(&l->frame, &(struct frame_gap){.id = s->id, .lost = s->lost});
         s->lost = 0;
     }
-    frame_put_events(&l->frame, &(struct frame_events){s->id, strbuf_slice(&l->block)});
+    frame_put_events(&l->frame, &(struct frame_events){
+                                    .id = s->id, .count = (uint32_t)n, .data = strbuf_slice(&l->block)});
     l->passed += n;
     send_frame(c);
 }

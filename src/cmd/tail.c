@@ -84,9 +84,9 @@ static int on_events(struct tail *t, struct slice payload)
 {
     struct frame_events e;
     struct diag why = {0};
-    if (frame_get_events(payload, &e) < 0 || block_check(e.block) != (int64_t)e.block.n)
+    if (frame_get_events(payload, &e) < 0 || block_check(e.data) != (int64_t)e.data.n)
         return E_PROTO;
-    int r = block_decode(e.block, t->builder, &why);
+    int r = block_decode(e.data, t->builder, &why);
     struct batch *b = r == 0 ? batch_builder_finish(t->builder, NULL) : NULL;
     if (!b)
         return r < 0 ? r : 0;

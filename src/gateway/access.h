@@ -1,42 +1,73 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* access.h - who is at the other end of a connection, and the one place that says what it may do (JM-10).
- * Default: no. The table of issue 5 replaces the rules in access.c, not this interface. */
+/* access.h - who is at the other end of a connection, and the one place that says what it may do (JM-5, JM-10):
+ * a table of (identity, action, resource), from configuration. Default: no.
+ *
+ * A resource is a host and an event name. What somebody may see of data is a view: which events, and without
+ * which fields; directory entries and schemas are seen through the same. Filters look at what the view shows,
+ * so that nothing can be told of a hidden field by asking for it. */
 #ifndef GRIDLINE_GATEWAY_ACCESS_H
 #define GRIDLINE_GATEWAY_ACCESS_H
 
-#include "base/slice.h"
-
-#include <stdint.h>
+#include "base/err.h"
+#include "event/event.h"
 
 enum { ACCESS_NAME_MAX = 256 };
 
 enum access_kind {
-    ACCESS_NOBODY,   /* TLS without a certificate */
-    ACCESS_OWNER,    /* the gateway's own user or root, by the Unix socket's credentials */
-    ACCESS_LOCAL,    /* anybody else on this host: Unix socket of another user, or TCP on loopback */
+    ACCESS_NOBODY,   /* TLS without a certificate; HTTP without a token from another host */
+    ACCESS_OWNER,    /* the gateway's own user or root: Unix socket credentials, or the owner's token file */
+    ACCESS_LOCAL,    /* anybody else on this host: Unix socket of another user, or loopback */
     ACCESS_INSECURE, /* another host without TLS, where `insecure = true` allows it */
     ACCESS_AGENT,    /* certificates: */
     ACCESS_GATEWAY,
-    ACCESS_OPERATOR
+    ACCESS_OPERATOR,
+    ACCESS_TOKEN /* a token of the configuration, by HTTP: name is its */
 };
+
+struct access; /* the table */
 
 struct access_identity {
     enum access_kind kind;
     uint32_t uid;               /* OWNER, LOCAL by Unix socket; else UINT32_MAX */
-    char name[ACCESS_NAME_MAX]; /* of a certificate */
+    char name[ACCESS_NAME_MAX]; /* of a certificate or token */
     int64_t not_after_ns;       /* of a certificate: when it is over */
+    const struct access *table; /* what it is judged by; NULL: what is built in. Borrowed, for life */
 };
 
 enum access_action {
     ACCESS_JOIN,      /* ask for a certificate with a token */
-    ACCESS_PUBLISH,   /* events; resource: the host they are about */
-    ACCESS_REGISTER,  /* as a worker; resource: its host */
-    ACCESS_DIRECTORY, /* see workers and the ledger */
-    ACCESS_CONTROL    /* act on workers; resource: the worker's host, "" = any at all */
+    ACCESS_PUBLISH,   /* events; host: where they are about */
+    ACCESS_REGISTER,  /* as a worker */
+    ACCESS_LOOKUP,    /* the directory: workers, sensors, schemas, the ledger */
+    ACCESS_SUBSCRIBE, /* events as they come */
+    ACCESS_QUERY,     /* the latest events */
+    ACCESS_SUMMARY,   /* averages, minima, maxima */
+    ACCESS_CONTROL,   /* act on workers */
+    ACCESS_ACTIONS
 };
 
-bool access_allows(const struct access_identity *who, enum access_action action, struct slice resource);
+/* host, event: "" = of some or other: could it be allowed anything of the kind at all? */
+bool access_allows(const struct access_identity *who, enum access_action action, struct slice host);
+bool access_allows_event(const struct access_identity *who, enum access_action action, struct slice host,
+                         struct slice event);
 /* "operator ann", "user 1000 here", for logs and events. */
 size_t access_print(char *to, size_t n, const struct access_identity *who);
+
+/* What who sees by action. */
+struct access_view;
+/* *out = NULL: everything, with all fields. -EACCES: nothing at all; -ENOMEM. Keeps nothing of who but the
+ * table. */
+int access_view_create(const struct access_identity *who, enum access_action action, struct access_view **out);
+void access_view_destroy(struct access_view *v); /* NULL is fine */
+/* Do both show the same of every event? NULL is a view, too. */
+bool access_view_same(const struct access_view *a, const struct access_view *b);
+/* e as it may be seen: false, not at all. Else *out is e, or shares all with e but its values, which are in
+ * room (EVENT_FIELDS_MAX values) with the hidden ones missing. Cost: as patterns, remembered per schema and
+ * host. */
+bool access_view_event(struct access_view *v, const struct event *e, struct event *out, struct value *room);
+/* For directories: may this event name of this host be seen, this field of it, this property of the host? */
+bool access_view_shows(struct access_view *v, struct slice host, struct slice event);
+bool access_view_shows_field(struct access_view *v, struct slice host, struct slice event, struct slice field);
+bool access_view_shows_property(struct access_view *v, struct slice host, struct slice property);
 
 #endif

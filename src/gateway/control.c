@@ -5,9 +5,11 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
+#include "event/block.h"
 #include "gateway/control_order.h"
 #include "gateway/control_rows.h"
 
+#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 
@@ -28,7 +30,7 @@ static const struct {
 };
 
 /* A ledger that somebody reads, page by page. There is room for few: the one that began first gives way. */
-enum { LISTINGS = 4 };
+enum { LISTINGS = 4, CONTROL_PARTS = 16 };
 
 struct listing {
     uint64_t number;             /* what `after` says; 0 = not in use */
@@ -36,7 +38,25 @@ struct listing {
     struct rows_list list;
 };
 
+struct added {
+    const struct control_verb *verbs;
+    size_t n;
+    void *arg;
+};
+
+struct control_turn {
+    struct control *control;
+    uint64_t request;
+    struct args args;
+    const struct access_identity *who;
+    size_t given;
+};
+
 struct control {
+    struct added added[CONTROL_PARTS];
+    size_t n_added;
+    struct block_writer *writer; /* of rows that are events, for those who take them as bytes */
+    struct strbuf block;
     struct workers *workers;
     struct ledger *ledger;
     struct orders orders;
@@ -199,7 +219,7 @@ static void reply_status(struct control *c, const struct frame_control *q)
 static void reply_known(struct control *c, struct control_asker *asker, const struct frame_control *q,
                         enum known what)
 {
-    if (!access_allows(asker->who, ACCESS_DIRECTORY, (struct slice){"", 0})) {
+    if (!access_allows(asker->who, ACCESS_LOOKUP, (struct slice){"", 0})) {
         control_reply_text(asker, q->request, CONTROL_NOT_ALLOWED, "you may not see workers and ledger here");
         return;
     }
@@ -213,6 +233,100 @@ static void reply_known(struct control *c, struct control_asker *asker, const st
     c->replying = NULL;
 }
 
+/* ---------------------------------------------------------------- what other parts know */
+
+int control_add(struct control *c, const struct control_verb *verbs_of_it, size_t n, void *arg)
+{
+    if (c->n_added == CONTROL_PARTS)
+        return -ENOMEM;
+    c->added[c->n_added++] = (struct added){verbs_of_it, n, arg};
+    return 0;
+}
+
+const struct access_identity *control_who(const struct control_turn *t)
+{
+    return t->who;
+}
+
+struct args control_args(const struct control_turn *t)
+{
+    return t->args;
+}
+
+size_t control_given(const struct control_turn *t)
+{
+    return t->given;
+}
+
+bool control_row(struct control_turn *t, struct args row)
+{
+    t->given += row.bytes.n;
+    control_reply(t->control->replying, t->request, CONTROL_MORE, row, (struct slice){"", 0});
+    return t->control->replying != NULL;
+}
+
+/* What is in the writer, as a row. */
+static bool give_block(struct control_turn *t)
+{
+    struct control *c = t->control;
+    struct args_writer *row = &c->orders.row;
+    const struct batch_origin none = {.clock = {.bound_ns = CLOCK_BOUND_UNKNOWN}};
+    strbuf_reset(&c->block);
+    if (block_writer_finish(c->writer, &none, &c->block) < 0)
+        return false;
+    args_writer_reset(row);
+    args_add(row, SLICE_LIT("block"), value_bytes(strbuf_slice(&c->block)));
+    return control_row(t, args_of(row));
+}
+
+bool control_events(struct control_turn *t, const struct event *events, size_t n)
+{
+    enum { BLOCK_BYTES = 32 << 10 };
+    struct control *c = t->control;
+    if (c->replying && c->replying->events) {
+        c->replying->events(c->replying, t->request, events, n);
+        return c->replying != NULL;
+    }
+    for (size_t i = 0; i < n && c->replying; i++)
+        if (block_writer_add(c->writer, &events[i]) < 0 ||
+            (block_writer_size(c->writer) > BLOCK_BYTES && !give_block(t)))
+            return false;
+    return block_writer_count(c->writer) == 0 || give_block(t);
+}
+
+void control_end(struct control_turn *t, enum control_status status, struct args args, const char *format, ...)
+{
+    char text[512];
+    va_list ap;
+    va_start(ap, format);
+    int n = vsnprintf(text, sizeof text, format, ap);
+    va_end(ap);
+    size_t length = n < 0 ? 0 : (size_t)n < sizeof text ? (size_t)n : sizeof text - 1;
+    control_reply(t->control->replying, t->request, status, args, slice_of(text, length));
+}
+
+static bool ask_added(struct control *c, struct control_asker *asker, const struct frame_control *q)
+{
+    for (size_t i = 0; i < c->n_added; i++)
+        for (size_t k = 0; k < c->added[i].n; k++) {
+            const struct control_verb *v = &c->added[i].verbs[k];
+            if (!slice_eq_str(q->verb, v->name))
+                continue;
+            if (!access_allows(asker->who, v->action, (struct slice){"", 0})) {
+                control_reply_text(asker, q->request, CONTROL_NOT_ALLOWED, "you may not ask for that here");
+                return true;
+            }
+            struct control_turn t = {
+                .control = c, .request = q->request, .args = q->args, .who = asker->who};
+            c->replying = asker;
+            block_writer_reset(c->writer);
+            v->run(c->added[i].arg, &t);
+            c->replying = NULL;
+            return true;
+        }
+    return false;
+}
+
 /* ---------------------------------------------------------------- */
 
 struct control *control_create(struct event_base *base, struct workers *workers, struct ledger *ledger,
@@ -221,6 +335,11 @@ struct control *control_create(struct event_base *base, struct workers *workers,
     struct control *c = mem_try_alloc(sizeof *c);
     if (!c)
         return NULL;
+    c->writer = block_writer_create();
+    if (!c->writer) {
+        mem_free(c);
+        return NULL;
+    }
     c->workers = workers;
     c->ledger = ledger;
     c->orders = (struct orders){.base = base, .workers = workers, .ops = ops, .arg = arg};
@@ -234,6 +353,8 @@ void control_destroy(struct control *c)
     for (size_t i = 0; i < LISTINGS; i++)
         end_listing(&c->listings[i]);
     orders_fini(&c->orders);
+    block_writer_destroy(c->writer);
+    strbuf_fini(&c->block);
     mem_free(c);
 }
 
@@ -248,6 +369,8 @@ void control_ask(struct control *c, struct control_asker *asker, const struct fr
             reply_known(c, asker, question, verbs[i].known);
         return;
     }
+    if (ask_added(c, asker, question))
+        return;
     control_reply_text(asker, question->request, CONTROL_USAGE, "this gateway does not know '%.*s'",
                        (int)(question->verb.n > 60 ? 60 : question->verb.n), question->verb.p);
 }

@@ -8,10 +8,15 @@
  * do not answer in `timeout_ms` (10 s) are rows, too; the last answer counts them: n of m. At most
  * CONTROL_REQUESTS questions are open at a time.
  *
+ * Other parts of the gateway answer questions of their own (control_add): `latest`, `summary`, `sensors`, ...
+ * Every interface, frames, HTTP and XML-RPC, asks by control_ask, so that all have the same verbs and the same
+ * access.
+ *
  * What was asked by whom of which workers, and how it ended, is an event `control` (on_done). On the loop. */
 #ifndef GRIDLINE_GATEWAY_CONTROL_H
 #define GRIDLINE_GATEWAY_CONTROL_H
 
+#include "event/event.h"
 #include "gateway/access.h"
 #include "gateway/ledger.h"
 #include "gateway/worker.h"
@@ -24,6 +29,8 @@ enum { CONTROL_REQUESTS = 64, CONTROL_TIMEOUT_MS = 10000 };
 /* Who asked. Embedded in the session. */
 struct control_asker {
     void (*answer)(struct control_asker *a, const struct frame_answer *answer);
+    /* Rows that are events; NULL: they come as answers with one value, `block` (event/block.h). */
+    void (*events)(struct control_asker *a, uint64_t request, const struct event *events, size_t n);
     const struct access_identity *who;
 };
 
@@ -45,7 +52,29 @@ struct control_ops {
     void (*on_done)(void *arg, const struct control_done *d);
 };
 
+/* A question that is being answered, within the call. Rows as they are found, then control_end, once. In pages:
+ * an answer is to be about CONTROL_PAGE bytes; where there is more, the last answer's args have `after` (uint or
+ * text), and the asker asks again with that. */
+enum { CONTROL_PAGE = 96 << 10 };
+struct control_turn;
+const struct access_identity *control_who(const struct control_turn *t);
+struct args control_args(const struct control_turn *t);
+/* false: nobody listens any more; do not go on. */
+bool control_row(struct control_turn *t, struct args row);
+bool control_events(struct control_turn *t, const struct event *events, size_t n);
+size_t control_given(const struct control_turn *t); /* bytes of rows so far, about */
+void control_end(struct control_turn *t, enum control_status status, struct args args, const char *format, ...)
+    __attribute__((format(printf, 4, 5))); /* the text; "" = none */
+
+struct control_verb {
+    const char *name;
+    enum access_action action; /* without it, of any host at all, the question is not asked: not allowed */
+    void (*run)(void *arg, struct control_turn *t);
+};
+
 struct control;
+/* The verbs are borrowed for good. -ENOMEM. */
+int control_add(struct control *c, const struct control_verb *verbs, size_t n, void *arg);
 struct control *control_create(struct event_base *base, struct workers *workers, struct ledger *ledger,
                                const struct control_ops *ops, void *arg); /* NULL: no memory */
 void control_destroy(struct control *c);                                  /* NULL is fine */

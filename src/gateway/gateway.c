@@ -5,6 +5,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "event/level.h"
+#include "gateway/consumers.h"
 #include "gateway/door.h"
 #include "gateway/own.h"
 #include "gateway/udp.h"
@@ -36,6 +37,7 @@ struct gateway {
     int64_t ledger_at_ns; /* when the next `ledger` events are due, monotonic */
     struct door *door;
     struct observers *observers;
+    struct consumers *consumers; /* NULL: not yet, or no longer */
     bool is_stopping;
     bool has_forced;    /* it was said */
     bool has_unwritten; /* the same, of leases that could not be written down */
@@ -86,9 +88,20 @@ static void on_complete(evutil_socket_t fd, short what, void *arg)
     sessions_commit(&g->sessions);
 }
 
-static void on_batch(void *arg, const struct batch *b)
+static void on_batch(void *arg, const struct batch *b, struct position at)
 {
-    observers_batch(((struct gateway *)arg)->observers, b);
+    struct gateway *g = arg;
+    if (g->observers)
+        observers_batch(g->observers, b);
+    if (g->consumers)
+        consumers_batch(g->consumers, b, at);
+}
+
+static void on_group(void *arg, uint64_t last)
+{
+    struct gateway *g = arg;
+    if (g->consumers)
+        consumers_flush(g->consumers, last);
 }
 
 static void on_observe(evutil_socket_t fd, short what, void *arg)
@@ -127,6 +140,8 @@ static void on_worker_state(void *arg, struct worker *w, enum worker_state befor
         log_info("worker %s (%" PRIu32 ") is %s: %s", w->host, w->id,
                  worker_state_name((enum worker_state)w->state), why);
     own_worker_state(g->own, w, before, why);
+    if (g->consumers)
+        consumers_worker(g->consumers, w, before);
 }
 
 static void on_worker_replaced(void *arg, struct worker *w, void *link)
@@ -269,6 +284,7 @@ static void on_tick(evutil_socket_t fd, short what, void *arg)
         tell_ledger(g);
     }
     door_tick(g->door, clock_utc_ns());
+    consumers_tick(g->consumers, clock_mono_ns());
     own_flush(g->own);
     write_held(g);
     sessions_commit(&g->sessions);
@@ -370,6 +386,7 @@ static void stop(struct gateway *g)
     write_rest(g);
     own_end(g->own);
     ingest_drain(g->ingest);
+    consumers_shut_down(g->consumers);
     sessions_shut_down(&g->sessions);
     static const struct timeval often = {0, STOP_TICK_MS * 1000};
     if (event_add(g->stop, &often) < 0)
@@ -413,7 +430,8 @@ static uint64_t on_checkpoint(void *arg, uint64_t from)
 
 static int open_store(struct gateway *g, struct diag *why)
 {
-    const struct ingest_options options = {.on_batch = observers_has_any(g->observers) ? on_batch : NULL,
+    const struct ingest_options options = {.on_batch = on_batch,
+                                           .on_group = on_group,
                                            .on_store = on_store,
                                            .on_forced = on_forced,
                                            .on_restore = on_restore,
@@ -523,6 +541,18 @@ static int open_door(struct gateway *g, struct diag *why)
     return door_create(g->base, &g->sessions, &options, &g->door, why);
 }
 
+static int open_consumers(struct gateway *g, struct diag *why)
+{
+    const struct consumers_options options = {.base = g->base,
+                                              .ingest = g->ingest,
+                                              .workers = g->workers,
+                                              .control = g->control,
+                                              .sessions = &g->sessions,
+                                              .own = g->own,
+                                              .journal = g->options.journal};
+    return consumers_create(&options, &g->consumers, why);
+}
+
 static int write_ready(const struct gateway *g, struct diag *why)
 {
     struct strbuf out = {0};
@@ -560,8 +590,10 @@ int gateway_create(const struct gateway_options *options, struct gateway **out, 
         r = open_loop(g, why);
     if (r == 0) {
         read_assigned(g);
-        r = open_door(g, why);
+        r = open_consumers(g, why);
     }
+    if (r == 0)
+        r = open_door(g, why);
     if (r == 0)
         r = open_udp(g, why);
     if (r == 0)
@@ -582,6 +614,8 @@ void gateway_destroy(struct gateway *g)
         door_close(g->door);
     udp_destroy(g->udp);
     sessions_destroy_all(&g->sessions);
+    consumers_destroy(g->consumers);
+    g->consumers = NULL;
     door_destroy(g->door);
     control_destroy(g->control);
     own_destroy(g->own);

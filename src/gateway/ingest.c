@@ -570,7 +570,7 @@ static void settle(struct ingest *in, int turn, int r)
         settle_samples(t->samplers[i], turn, r);
     for (size_t i = 0; i < t->n; i++) {
         if (r == 0 && t->entries[i].batch)
-            in->options.on_batch(in->options.arg, t->entries[i].batch);
+            in->options.on_batch(in->options.arg, t->entries[i].batch, t->entries[i].at);
         answer(t, i, r);
     }
     clear_turn(t);

@@ -25,6 +25,7 @@
 #include "gateway/ledger.h"
 #include "gateway/store.h"
 #include "net/frame.h"
+#include "net/subscribe.h"
 
 enum {
     INGEST_DELAY_MS = 5,
@@ -52,8 +53,10 @@ struct ingest_source {
 };
 
 struct ingest_options {
-    /* Called with each batch once it is in the journal, in order; NULL = not. */
-    void (*on_batch)(void *arg, const struct batch *b);
+    /* Called with each batch once it is in the journal, in order, and where it is; NULL = not. on_group comes
+     * behind those that were synced together, with the last record of that group. */
+    void (*on_batch)(void *arg, const struct batch *b, struct position at);
+    void (*on_group)(void *arg, uint64_t last);
     /* Called when the store begins to refuse (r < 0) and when it takes again (r == 0). */
     void (*on_store)(void *arg, int r);
     /* So many records gave way at max_bytes before every cursor had passed them. Called each time; NULL =

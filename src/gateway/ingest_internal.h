@@ -15,6 +15,7 @@ struct pending {
     uint64_t first, last;         /* as sent; 0, 0 without origin */
     uint32_t count, fresh;        /* events; of these new ones, appended */
     struct batch *batch;          /* for on_batch; NULL when nobody asks */
+    struct position at;           /* of the batch: while it waits, its record counts from 0 in its group */
 };
 
 /* What the store's group of the same turn means. */

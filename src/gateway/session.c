@@ -255,7 +255,7 @@ static bool may_say_hello(const struct session *s, const struct frame_hello *h)
 {
     bool is_consumer = h->role == PEER_CONSUMER;
     if (is_consumer)
-        return access_allows(&s->who, ACCESS_DIRECTORY, SLICE_LIT("")) ||
+        return access_allows(&s->who, ACCESS_LOOKUP, SLICE_LIT("")) ||
                access_allows(&s->who, ACCESS_CONTROL, SLICE_LIT(""));
     if (h->role == PEER_RELAY && s->who.kind == ACCESS_AGENT)
         return false;

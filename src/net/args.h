@@ -13,7 +13,7 @@
 enum {
     ARGS_MAX = 256,          /* values of a list */
     ARGS_NAME_MAX = 128,     /* bytes of a name: [A-Za-z0-9._:-] */
-    ARGS_TEXT_MAX = 64 << 10 /* bytes of one value */
+    ARGS_TEXT_MAX = 512 << 10 /* bytes of one value */
 };
 
 /* A list that args_get has checked: walking it can't fail. */

@@ -68,7 +68,7 @@ int64_t frame_read(struct slice data, uint32_t max_payload, struct frame *out)
     return size;
 }
 
-static void put_head(struct strbuf *out, uint8_t type, uint32_t worker, size_t length)
+void frame_put_head(struct strbuf *out, uint8_t type, uint32_t worker, size_t length)
 {
     assert(length <= FRAME_PAYLOAD_MAX);
     size_t at = out->n;
@@ -81,14 +81,14 @@ static void put_head(struct strbuf *out, uint8_t type, uint32_t worker, size_t l
 
 void frame_put(struct strbuf *out, uint8_t type, uint32_t worker, struct slice payload)
 {
-    put_head(out, type, worker, payload.n);
+    frame_put_head(out, type, worker, payload.n);
     strbuf_add_slice(out, payload);
 }
 
 size_t frame_begin(struct strbuf *out, uint8_t type, uint32_t worker)
 {
     size_t at = out->n;
-    put_head(out, type, worker, 0);
+    frame_put_head(out, type, worker, 0);
     return at;
 }
 
@@ -150,7 +150,7 @@ bool frame_same_origin(const struct frame_origin *a, const struct frame_origin *
 
 void frame_put_hello(struct strbuf *out, const struct frame_hello *h)
 {
-    put_head(out, FRAME_HELLO, 0, 2 + 2 + 1 + ORIGIN_SIZE + 8 + text_size(h->host) + text_size(h->prog));
+    frame_put_head(out, FRAME_HELLO, 0, 2 + 2 + 1 + ORIGIN_SIZE + 8 + text_size(h->host) + text_size(h->prog));
     strbuf_add_u16(out, h->minor_low);
     strbuf_add_u16(out, h->minor_high);
     put_u8(out, h->role);
@@ -185,7 +185,7 @@ int frame_get_hello(struct slice payload, struct frame_hello *out)
 
 void frame_put_welcome(struct strbuf *out, const struct frame_welcome *w)
 {
-    put_head(out, FRAME_WELCOME, 0, 2 + 8 + 4 + 8 + 3 * 8);
+    frame_put_head(out, FRAME_WELCOME, 0, 2 + 8 + 4 + 8 + 3 * 8);
     strbuf_add_u16(out, w->minor);
     strbuf_add_u64(out, w->session);
     strbuf_add_u32(out, w->window);
@@ -214,7 +214,7 @@ int frame_get_welcome(struct slice payload, struct frame_welcome *out)
 
 void frame_put_ack(struct strbuf *out, const struct frame_ack *a)
 {
-    put_head(out, FRAME_ACK, 0, ORIGIN_SIZE + 8);
+    frame_put_head(out, FRAME_ACK, 0, ORIGIN_SIZE + 8);
     frame_put_origin(out, &a->origin);
     strbuf_add_u64(out, a->seq);
 }
@@ -232,7 +232,7 @@ int frame_get_ack(struct slice payload, struct frame_ack *out)
 
 void frame_put_refuse(struct strbuf *out, const struct frame_refuse *r)
 {
-    put_head(out, FRAME_REFUSE, 0, ORIGIN_SIZE + 8 + 4 + 2 + 4 + text_size(r->text));
+    frame_put_head(out, FRAME_REFUSE, 0, ORIGIN_SIZE + 8 + 4 + 2 + 4 + text_size(r->text));
     frame_put_origin(out, &r->origin);
     strbuf_add_u64(out, r->first_seq);
     strbuf_add_u32(out, r->count);
@@ -261,7 +261,7 @@ void frame_put_counts(struct strbuf *out, const struct frame_counts *k)
     uint64_t n = 0;
     for (size_t i = 0; i < FRAME_REASONS; i++)
         n += k->dropped[i] != 0;
-    put_head(out, FRAME_COUNTS, 0, ORIGIN_SIZE + 1 + 3 * 8 + varint_size(n) + 9 * (size_t)n + 1);
+    frame_put_head(out, FRAME_COUNTS, 0, ORIGIN_SIZE + 1 + 3 * 8 + varint_size(n) + 9 * (size_t)n + 1);
     frame_put_origin(out, &k->origin);
     put_u8(out, k->class);
     strbuf_add_u64(out, k->taken);
@@ -312,7 +312,7 @@ int frame_get_counts(struct slice payload, struct frame_counts *out)
 
 void frame_put_ping(struct strbuf *out, const struct frame_ping *p)
 {
-    put_head(out, FRAME_PING, 0, 2 * 8);
+    frame_put_head(out, FRAME_PING, 0, 2 * 8);
     strbuf_add_u64(out, p->token);
     strbuf_add_u64(out, (uint64_t)p->t0_ns);
 }
@@ -330,7 +330,7 @@ int frame_get_ping(struct slice payload, struct frame_ping *out)
 
 void frame_put_pong(struct strbuf *out, const struct frame_pong *p)
 {
-    put_head(out, FRAME_PONG, 0, 4 * 8);
+    frame_put_head(out, FRAME_PONG, 0, 4 * 8);
     strbuf_add_u64(out, p->token);
     strbuf_add_u64(out, (uint64_t)p->t0_ns);
     strbuf_add_u64(out, (uint64_t)p->t1_ns);
@@ -386,7 +386,7 @@ enum { ORIGIN_WANTS_OK = 1 };
 
 void frame_put_samples_origin(struct strbuf *out, const struct frame_samples_origin *o)
 {
-    put_head(out, FRAME_SAMPLES_ORIGIN, 0, ORIGIN_SIZE + 1);
+    frame_put_head(out, FRAME_SAMPLES_ORIGIN, 0, ORIGIN_SIZE + 1);
     frame_put_origin(out, &o->origin);
     put_u8(out, o->wants_ok ? ORIGIN_WANTS_OK : 0);
 }
@@ -407,7 +407,7 @@ int frame_get_samples_origin(struct slice payload, struct frame_samples_origin *
 
 void frame_put_schema_ok(struct strbuf *out, uint32_t worker, uint32_t schema)
 {
-    put_head(out, FRAME_SCHEMA_OK, worker, 4);
+    frame_put_head(out, FRAME_SCHEMA_OK, worker, 4);
     strbuf_add_u32(out, schema);
 }
 
@@ -423,7 +423,7 @@ int frame_get_schema_ok(struct slice payload, uint32_t *schema)
 
 void frame_put_stream_ok(struct strbuf *out, uint32_t worker, const struct frame_stream_ok *ok)
 {
-    put_head(out, FRAME_STREAM_OK, worker, 2 * 4);
+    frame_put_head(out, FRAME_STREAM_OK, worker, 2 * 4);
     strbuf_add_u32(out, ok->stream);
     strbuf_add_u32(out, ok->baseline);
 }
@@ -441,7 +441,7 @@ int frame_get_stream_ok(struct slice payload, struct frame_stream_ok *out)
 
 void frame_put_bye(struct strbuf *out, uint16_t reason, struct slice text)
 {
-    put_head(out, FRAME_BYE, 0, 2 + text_size(text));
+    frame_put_head(out, FRAME_BYE, 0, 2 + text_size(text));
     strbuf_add_u16(out, reason);
     strbuf_add_text(out, text);
 }

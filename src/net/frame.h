@@ -90,6 +90,8 @@ int64_t frame_read(struct slice data, uint32_t max_payload, struct frame *out);
 int64_t frame_size(struct slice data, uint32_t max_payload);
 /* payload.n is at most FRAME_PAYLOAD_MAX. */
 void frame_put(struct strbuf *out, uint8_t type, uint32_t worker, struct slice payload);
+/* The head alone, for n bytes of payload that follow. */
+void frame_put_head(struct strbuf *out, uint8_t type, uint32_t worker, size_t n);
 /* A frame whose payload is appended between the two; at is what begin returned. */
 size_t frame_begin(struct strbuf *out, uint8_t type, uint32_t worker);
 void frame_end(struct strbuf *out, size_t at);

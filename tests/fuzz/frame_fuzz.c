@@ -165,7 +165,7 @@ static void fuzz_subscribe(struct slice payload)
         return;
     frame_put_subscribe(&out, &a);
     check(frame_get_subscribe(again(FRAME_SUBSCRIBE), &b) == 0 && a.id == b.id && slice_eq(a.events, b.events) &&
-          slice_eq(a.where, b.where));
+          slice_eq(a.where, b.where) && slice_eq(a.options.bytes, b.options.bytes));
 }
 
 static void fuzz_subscribed(struct slice payload)
@@ -184,7 +184,8 @@ static void fuzz_events(struct slice payload)
     if (frame_get_events(payload, &a) < 0)
         return;
     frame_put_events(&out, &a);
-    check(frame_get_events(again(FRAME_EVENTS), &b) == 0 && a.id == b.id && slice_eq(a.block, b.block));
+    check(frame_get_events(again(FRAME_EVENTS), &b) == 0 && a.id == b.id && slice_eq(a.data, b.data) &&
+          a.count == b.count && position_compare(a.position, b.position) == 0);
 }
 
 static void fuzz_gap(struct slice payload)
@@ -193,7 +194,20 @@ static void fuzz_gap(struct slice payload)
     if (frame_get_gap(payload, &a) < 0)
         return;
     frame_put_gap(&out, &a);
-    check(frame_get_gap(again(FRAME_GAP), &b) == 0 && a.id == b.id && a.lost == b.lost);
+    check(frame_get_gap(again(FRAME_GAP), &b) == 0 && a.id == b.id && a.lost == b.lost &&
+          a.reason == b.reason && position_compare(a.from, b.from) == 0 && position_compare(a.to, b.to) == 0);
+}
+
+static void fuzz_position(struct slice payload)
+{
+    uint32_t id, same;
+    struct position a, b;
+    char text[POSITION_TEXT_MAX];
+    if (frame_get_position(payload, &id, &a) < 0)
+        return;
+    frame_put_position(&out, FRAME_POSITION, id, a);
+    check(frame_get_position(again(FRAME_POSITION), &same, &b) == 0 && id == same && position_compare(a, b) == 0);
+    check(position_parse(slice_of(text, position_print(text, a)), &b) && position_compare(a, b) == 0);
 }
 
 static void fuzz_payload(uint8_t type, struct slice payload)
@@ -213,6 +227,8 @@ static void fuzz_payload(uint8_t type, struct slice payload)
         [FRAME_SAMPLES_ORIGIN] = fuzz_samples_origin,
         [FRAME_SUBSCRIBE] = fuzz_subscribe,
         [FRAME_SUBSCRIBED] = fuzz_subscribed,
+        [FRAME_POSITION] = fuzz_position,
+        [FRAME_CONSUMED] = fuzz_position,
         [FRAME_EVENTS] = fuzz_events,
         [FRAME_GAP] = fuzz_gap,
     };

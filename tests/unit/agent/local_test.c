@@ -113,8 +113,8 @@ static struct got count(struct strbuf *in)
         g.frames[f.type]++;
         if (f.type == FRAME_EVENTS) {
             assert_int_equal(frame_get_events(f.payload, &e), 0);
-            assert_int_equal(block_check(e.block), e.block.n);
-            g.events += block_count(e.block);
+            assert_int_equal(block_check(e.data), e.data.n);
+            g.events += block_count(e.data);
         } else if (f.type == FRAME_GAP) {
             assert_int_equal(frame_get_gap(f.payload, &gap), 0);
             g.lost += gap.lost;
@@ -149,7 +149,7 @@ static void patterns_and_predicate(void **state)
     struct strbuf in = {0};
     begin(&s);
     int fd = dial(&s);
-    say(fd, &(struct frame_subscribe){7, SLICE_LIT("cpu,disk*"), SLICE_LIT("v > 1")}, PEER_CONSUMER);
+    say(fd, &(struct frame_subscribe){.id = 7, .events = SLICE_LIT("cpu,disk*"), .where = SLICE_LIT("v > 1")}, PEER_CONSUMER);
     receive(&s, fd, &in);
     struct got g = count(&in);
     assert_int_equal(g.frames[FRAME_WELCOME], 1);
@@ -181,7 +181,7 @@ static void everything_asks_for_nothing(void **state)
     struct strbuf in = {0};
     begin(&s);
     int fd = dial(&s);
-    say(fd, &(struct frame_subscribe){1, SLICE_LIT(""), SLICE_LIT("")}, PEER_CONSUMER);
+    say(fd, &(struct frame_subscribe){.id = 1, .events = SLICE_LIT(""), .where = SLICE_LIT("")}, PEER_CONSUMER);
     receive(&s, fd, &in);
     assert_true(local_has_any(s.local));
     assert_false(local_asks(s.local, "cpu"));
@@ -204,8 +204,8 @@ static void slow_consumer(void **state)
     struct got quick = {0};
     begin(&s);
     int slow = dial(&s), fast = dial(&s);
-    say(slow, &(struct frame_subscribe){1, SLICE_LIT(""), SLICE_LIT("")}, PEER_CONSUMER);
-    say(fast, &(struct frame_subscribe){1, SLICE_LIT(""), SLICE_LIT("")}, PEER_CONSUMER);
+    say(slow, &(struct frame_subscribe){.id = 1, .events = SLICE_LIT(""), .where = SLICE_LIT("")}, PEER_CONSUMER);
+    say(fast, &(struct frame_subscribe){.id = 1, .events = SLICE_LIT(""), .where = SLICE_LIT("")}, PEER_CONSUMER);
     receive(&s, fast, &quick_in);
     (void)count(&quick_in);
     for (int i = 0; i < EVENTS; i++) {
@@ -239,7 +239,7 @@ static void refusals(void **state)
     struct strbuf in = {0};
     begin(&s);
     int bad = dial(&s), program = dial(&s);
-    say(bad, &(struct frame_subscribe){1, SLICE_LIT("cpu"), SLICE_LIT("v >")}, PEER_CONSUMER);
+    say(bad, &(struct frame_subscribe){.id = 1, .events = SLICE_LIT("cpu"), .where = SLICE_LIT("v >")}, PEER_CONSUMER);
     receive(&s, bad, &in);
     assert_int_not_equal(count(&in).status, 0);
     assert_int_equal(s.changes, 0);

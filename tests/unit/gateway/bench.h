@@ -72,6 +72,7 @@ struct bench {
     uint64_t forced; /* what on_forced said */
     size_t batches;  /* what on_batch was given */
     size_t batch_events;
+    struct position at; /* of the last batch */
     uint64_t restored; /* records and gaps that on_restore was given */
 };
 
@@ -85,9 +86,10 @@ static inline void bench_on_forced(void *arg, uint64_t n)
     ((struct bench *)arg)->forced += n;
 }
 
-static inline void bench_on_batch(void *arg, const struct batch *batch)
+static inline void bench_on_batch(void *arg, const struct batch *batch, struct position at)
 {
     struct bench *b = arg;
+    b->at = at;
     b->batches++;
     b->batch_events += batch->n;
 }

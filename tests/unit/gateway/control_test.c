@@ -94,7 +94,7 @@ static void on_answer(struct control_asker *to, const struct frame_answer *a)
 
 static struct asker asker_of(const struct access_identity *who)
 {
-    return (struct asker){.asker = {on_answer, who}, .status = -1};
+    return (struct asker){.asker = {.answer = on_answer, .who = who}, .status = -1};
 }
 
 static void asker_fini(struct asker *k)

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* consumers.h - the consumers' side of a gateway as one piece: subscriptions, directory, latest and summaries,
+ * demand, HTTP, access, LDAP. gateway.c gives it what is in the journal and the ticks; every part is wired in
+ * consumers.c and nowhere else. On the loop. */
+#ifndef GRIDLINE_GATEWAY_CONSUMERS_H
+#define GRIDLINE_GATEWAY_CONSUMERS_H
+
+#include "gateway/control.h"
+#include "gateway/ingest.h"
+#include "gateway/own.h"
+#include "gateway/session.h"
+#include "gateway/subscription.h"
+
+struct consumers_options {
+    struct event_base *base;
+    struct ingest *ingest; /* borrowed, as all of these */
+    struct workers *workers;
+    struct control *control;
+    struct sessions *sessions;
+    struct own *own;
+    const char *journal;
+};
+
+struct consumers;
+/* *why says what is wrong. */
+int consumers_create(const struct consumers_options *o, struct consumers **out, struct diag *why);
+/* Nobody new, and what there is ends; before the sessions go. */
+void consumers_shut_down(struct consumers *c);
+void consumers_destroy(struct consumers *c); /* NULL is fine; after the sessions */
+
+void consumers_batch(struct consumers *c, const struct batch *b, struct position at);
+void consumers_flush(struct consumers *c, uint64_t last_record);
+void consumers_tick(struct consumers *c, int64_t now_ns); /* monotonic; about once a second */
+/* A worker has registered, is another state, or has announced its sensors. */
+void consumers_worker(struct consumers *c, struct worker *w, enum worker_state before);
+struct subscriptions *consumers_subscriptions(struct consumers *c);
+
+#endif

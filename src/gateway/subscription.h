@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* subscription.h - who wants which events, and the queue of each (JM-4, SV-1).
+ *
+ * Every batch that is in the journal is looked at once for each different selection (same patterns, same WHERE,
+ * same view of access), and what passes is encoded once for each format of it: a chunk, which all who asked for
+ * the same share by reference. Subscriptions that remember events (select.h) have a selection of their own.
+ *
+ * A subscription has a bounded queue of chunks. A consumer that does not read loses the oldest of its own, is
+ * told how many (a gap, at the place where they are missing), and costs nobody else anything. A durable one
+ * loses none: when its queue is full it goes on from the journal, where its consumer's cursor is.
+ *
+ * Positions (net/subscribe.h) are places in the journal: a consumer that comes again with the last one it has
+ * gets what it missed from there (replay.h), or a gap for what is gone, and then what comes.
+ *
+ *     subscriptions_batch(all, batch, position) for each batch; subscriptions_flush(all) after the last of them
+ *
+ * On the loop, one thread; replay reads the journal in its own. Cost: see `script/bench fanout`. */
+#ifndef GRIDLINE_GATEWAY_SUBSCRIPTION_H
+#define GRIDLINE_GATEWAY_SUBSCRIPTION_H
+
+#include "event/batch.h"
+#include "event/select.h"
+#include "gateway/access.h"
+#include "net/subscribe.h"
+
+#include <event2/event.h>
+
+enum {
+    SUBSCRIPTIONS_MAX = 8192,        /* of all */
+    SUBSCRIPTIONS_OF_ONE = 64,       /* of one subscriber */
+    SUBSCRIPTION_QUEUE = 4 << 20,    /* bytes that may wait, by default */
+    SUBSCRIPTION_QUEUE_MAX = 64 << 20,
+    SUBSCRIPTION_DURABLE_MAX = 48, /* cursors: JOURNAL_CURSORS_MAX less our own */
+    CHUNK_MAX = 1 << 20            /* bytes of one, about */
+};
+
+enum chunk_format { CHUNK_BINARY, CHUNK_NDJSON, CHUNK_ULM, CHUNK_BP, CHUNK_XML, CHUNK_FORMATS };
+
+/* Encoded events, shared. On the loop's thread only: the references are plain numbers. */
+struct chunk {
+    uint32_t refs;
+    uint32_t count;        /* events */
+    struct position first; /* of the first event, */
+    struct position last;  /* and the last */
+    size_t n;
+    char bytes[]; /* a block; or text: lines, of XML elements without head and tail of a document */
+};
+struct chunk *chunk_ref(struct chunk *c);
+void chunk_unref(struct chunk *c); /* NULL is fine */
+
+struct subscription_gap {
+    uint64_t lost; /* 0 = nobody knows how many */
+    enum gap_reason reason;
+    struct position from, to;
+};
+
+/* Somebody who has subscriptions: a session, an HTTP stream. Embedded in it; zeroed but for these two. */
+struct subscriber;
+struct subscriber_ops {
+    /* More is given only while this says so: false, then subscriptions_writable when it is true again. */
+    bool (*is_writable)(const struct subscriber *s);
+    /* These may end the subscriber only by way of the loop, not within the call. */
+    void (*events)(struct subscriber *s, uint32_t id, struct chunk *c); /* takes a reference if it keeps it */
+    void (*gap)(struct subscriber *s, uint32_t id, const struct subscription_gap *gap);
+    void (*position)(struct subscriber *s, uint32_t id, struct position p); /* NULL = not told */
+    /* It was ended by the gateway: another consumer has its durable name, or there is no memory. */
+    void (*ended)(struct subscriber *s, uint32_t id, const char *why);
+};
+struct subscriber {
+    const struct subscriber_ops *ops;
+    const struct access_identity *who; /* as long as it lives */
+    const char *name;                  /* for lists and the log; borrowed as long as it lives; NULL = none */
+    struct subscription *first;        /* subscriptions' own */
+    uint32_t n;
+};
+
+/* What is asked for. From the names of net/subscribe.h, by whatever interface. */
+struct subscription_options {
+    struct select_spec select;
+    struct slice period, format, from, durable, queue;
+};
+/* Sets the member of that name: "event", "host", "where", "on_change", ... false: there is none. The text is
+ * borrowed. */
+bool subscription_option(struct subscription_options *o, struct slice name, struct slice text);
+
+struct subscriptions;
+struct subscriptions_options {
+    struct event_base *base;
+    const char *journal; /* folder, for replay; NULL = nothing but what comes */
+    /* What subscriptions ask of on-request sensors has changed (demand.h). NULL = not told. */
+    void (*on_demand)(void *arg);
+    void *arg;
+};
+struct subscriptions *subscriptions_create(const struct subscriptions_options *o); /* NULL: no memory */
+void subscriptions_destroy(struct subscriptions *all); /* NULL is fine; after the subscribers */
+
+/* The same id of the same subscriber is replaced. *at (NULL is fine) is where it begins. E_PROTO or E_LIMIT:
+ * *why says what is wrong with it; -EACCES; -EBUSY; -ENOMEM. */
+int subscriptions_add(struct subscriptions *all, struct subscriber *s, uint32_t id,
+                      const struct subscription_options *o, struct position *at, struct diag *why);
+void subscriptions_remove(struct subscriptions *all, struct subscriber *s, uint32_t id);
+/* It goes: all of its. */
+void subscriptions_forget(struct subscriptions *all, struct subscriber *s);
+/* It takes more. */
+void subscriptions_writable(struct subscriptions *all, struct subscriber *s);
+/* Its consumer is done with all up to there: moves a durable one's cursor. */
+void subscriptions_consumed(struct subscriptions *all, struct subscriber *s, uint32_t id, struct position p);
+
+/* A batch that is in the journal: part `at.part` of record `at.record`; at.event is not looked at. */
+void subscriptions_batch(struct subscriptions *all, const struct batch *b, struct position at);
+/* The last of those that came together: sends them. last: everything up to this record has been given. */
+void subscriptions_flush(struct subscriptions *all, uint64_t last);
+/* Once a second: positions to those for whom nothing passed. */
+void subscriptions_tick(struct subscriptions *all, int64_t now_ns);
+
+/* Borrowed for the call. */
+struct subscription_info {
+    uint32_t id;
+    const struct subscriber *subscriber;
+    const struct selector *selector;
+    struct slice events, hosts, where; /* as asked */
+    struct slice durable;              /* "" = it is not */
+    int64_t period_ns;                 /* 0 = not asked for */
+    uint64_t given, filtered, lost, queued_bytes;
+    struct position position; /* of what was given last */
+    bool is_replaying;
+};
+void subscriptions_each(struct subscriptions *all, void (*fn)(void *arg, const struct subscription_info *i),
+                        void *arg);
+size_t subscriptions_count(const struct subscriptions *all);
+
+#endif

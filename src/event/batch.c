@@ -50,6 +50,7 @@ struct batch_builder {
     size_t n_schemas, cap_schemas;
     bool has_origin;
     struct batch_origin origin;
+    struct slice block;
     struct slice host, prog; /* the last ones, already in the arena: most events repeat them */
     struct slice origins[ORIGINS]; /* hosts and programs of this batch by hash, checked and in the arena */
     /* batch_builder_add's work space: 9 KiB that are dear to set up on the stack for every event */
@@ -72,6 +73,7 @@ static void start_over(struct batch_builder *b)
 {
     b->n = b->n_schemas = 0;
     b->has_origin = false;
+    b->block = (struct slice){"", 0};
     b->host = b->prog = (struct slice){"", 0};
     memset(b->origins, 0, sizeof b->origins);
 }
@@ -319,6 +321,11 @@ void batch_builder_set_origin(struct batch_builder *b, const struct batch_origin
     b->has_origin = true;
 }
 
+void batch_builder_set_block(struct batch_builder *b, struct slice block)
+{
+    b->block = block;
+}
+
 struct registry *batch_builder_registry(struct batch_builder *b)
 {
     return b->registry;
@@ -360,7 +367,7 @@ struct batch *batch_builder_finish(struct batch_builder *b, const struct batch_o
         drop_all(b);
         return NULL;
     }
-    *block = (struct batch_block){.batch = {.events = events, .raw = raw, .n = b->n, .size_bytes = b->arena.total},
+    *block = (struct batch_block){.batch = {.events = events, .raw = raw, .n = b->n, .block = b->block, .size_bytes = b->arena.total},
                                   .arena = b->arena,
                                   .schemas = schemas,
                                   .n_schemas = b->n_schemas};

@@ -35,7 +35,8 @@ struct batch {
     const struct event *events;
     const struct slice *raw; /* per event the encoded bytes it came from, if the builder kept them; or NULL */
     size_t n;
-    size_t size_bytes; /* memory held */
+    struct slice block; /* the block (event/block.h) that it came as, where that was copied; else empty */
+    size_t size_bytes;  /* memory held */
     _Atomic uint32_t refs;
 };
 
@@ -83,6 +84,7 @@ struct event *batch_builder_bulk(struct batch_builder *b, size_t n);
 int batch_builder_use_schema(struct batch_builder *b, const struct schema *s);
 void batch_builder_set_origin(struct batch_builder *b, const struct batch_origin *origin);
 struct registry *batch_builder_registry(struct batch_builder *b);
+void batch_builder_set_block(struct batch_builder *b, struct slice block); /* in the builder's memory */
 bool batch_builder_borrows(const struct batch_builder *b);
 
 /* Ends the batch: an owned reference, or NULL when it holds no event or memory ran out (the builder is empty

@@ -428,11 +428,12 @@ int block_decode(struct slice block, struct batch_builder *out, struct diag *why
         return diag_set(why, E_LIMIT, 0, "block: %zu events of %zu schemas", r.n_events, r.n_schemas);
     struct slice body = slice_from(block, BLOCK_HEAD);
     if (!batch_builder_borrows(out)) {
-        char *copy = batch_builder_alloc(out, body.n + 1);
+        char *copy = batch_builder_alloc(out, block.n + 1);
         if (!copy)
             return -ENOMEM;
-        memcpy(copy, body.p, body.n);
-        body.p = copy;
+        memcpy(copy, block.p, block.n);
+        block.p = copy;
+        body.p = copy + BLOCK_HEAD;
     }
     r.c = cursor_of(body);
     int rc = read_schemas(&r);
@@ -449,5 +450,7 @@ int block_decode(struct slice block, struct batch_builder *out, struct diag *why
         return rc;
     struct batch_origin origin = block_origin(block);
     batch_builder_set_origin(out, &origin);
+    if (!batch_builder_borrows(out))
+        batch_builder_set_block(out, block);
     return 0;
 }

@@ -52,6 +52,7 @@ static void clear_turn(struct turn *t)
         batch_unref(t->entries[i].batch);
     t->n = t->n_samplers = t->batch_bytes = 0;
     t->is_awaited = t->has_records = false;
+    t->records = 0;
 }
 
 void ingest_destroy(struct ingest *in)
@@ -108,7 +109,9 @@ struct arrival {
     uint32_t count;
     struct batch *batch;        /* decoded */
     const struct event *events; /* in it; count of them */
+    uint32_t from;              /* the first of these in the batch */
     struct account *account;
+    bool is_new; /* all of it is in one record: the last */
 };
 
 /* Counts events that were not taken, and says so. -ESTALE: they may have been stored and forgotten. */
@@ -165,7 +168,12 @@ static int rewrite(struct ingest *in, const struct arrival *a, struct seq_range 
     return r;
 }
 
-static int append_range(struct ingest *in, const struct arrival *a, struct seq_range range)
+struct position ingest_last_record(const struct ingest *in)
+{
+    return (struct position){.record = store_records(in->store) - 1};
+}
+
+static int append_range(struct ingest *in, struct arrival *a, struct seq_range range)
 {
     struct account *k = a->account;
     struct seq_set *pending = &k->pending[in->filling];
@@ -180,12 +188,19 @@ static int append_range(struct ingest *in, const struct arrival *a, struct seq_r
         r = ingest_append(in, STORE_BLOCK, is_whole ? a->block : strbuf_slice(&in->scratch));
     if (r == 0)
         r = seq_set_add(pending, range.first, range.last);
-    return r;
+    if (r < 0)
+        return r;
+    if (is_whole)
+        a->is_new = true;
+    else if (in->options.on_batch)
+        ingest_queue_batch(in, batch_ref(a->batch), (uint32_t)(range.first - a->first),
+                           (uint32_t)(range.last - range.first + 1), ingest_last_record(in));
+    return 0;
 }
 
 /* Appends the events that are not there; *fresh says how many, also on failure: those before it are appended.
  */
-static int append_missing(struct ingest *in, const struct arrival *a, uint32_t *fresh)
+static int append_missing(struct ingest *in, struct arrival *a, uint32_t *fresh)
 {
     struct seq_range gap;
     for (uint64_t from = a->first; account_missing(a->account, from, a->last, &gap); from = gap.last + 1) {
@@ -212,9 +227,10 @@ bool ingest_has_room(struct ingest *in)
     return ingest_check_room(in) == 0;
 }
 
+/* Room for one more, and for the one behind it: that of the block whose events these are. */
 static int reserve_entry(struct turn *t)
 {
-    if (t->n < t->cap)
+    if (t->n + 1 < t->cap)
         return 0;
     size_t cap = t->cap ? t->cap * 2 : 64;
     struct pending *entries = mem_try_resize(t->entries, cap * sizeof *entries);
@@ -232,7 +248,7 @@ static void enter_group(struct ingest *in, const struct arrival *a, struct inges
     struct turn *t = ingest_turn(in);
     a->account->taken += count;
     a->account->queued += count;
-    bool wants_batch = in->options.on_batch && fresh && a->batch;
+    bool wants_batch = in->options.on_batch && a->is_new;
     t->is_awaited = true;
     t->batch_bytes += wants_batch ? a->batch->size_bytes : 0;
     t->entries[t->n++] = (struct pending){.source = source,
@@ -241,7 +257,10 @@ static void enter_group(struct ingest *in, const struct arrival *a, struct inges
                                           .last = a->last,
                                           .count = count,
                                           .fresh = fresh,
-                                          .batch = wants_batch ? batch_ref(a->batch) : NULL};
+                                          .batch = wants_batch ? batch_ref(a->batch) : NULL,
+                                          .from = a->from,
+                                          .n = a->count,
+                                          .at = ingest_last_record(in)};
 }
 
 int ingest_reserve_rows(struct ingest *in)
@@ -267,17 +286,15 @@ void ingest_queue_rows(struct ingest *in, struct account *a, uint32_t rows)
     a->queued += rows;
 }
 
-void ingest_queue_batch(struct ingest *in, struct batch *b)
+void ingest_queue_batch(struct ingest *in, struct batch *b, uint32_t from, uint32_t n, struct position at)
 {
     struct turn *t = ingest_turn(in);
-    if (!b)
-        return;
     if (reserve_entry(t) < 0) { /* it is in the journal all the same */
         batch_unref(b);
         return;
     }
     t->batch_bytes += b->size_bytes;
-    t->entries[t->n++] = (struct pending){.batch = b};
+    t->entries[t->n++] = (struct pending){.batch = b, .from = from, .n = n, .at = at};
 }
 
 void ingest_commit_if_full(struct ingest *in)
@@ -309,6 +326,7 @@ static void take(struct ingest *in, struct arrival *a)
     if (r == 0 && ingest_is_none(&a->origin)) {
         r = ingest_append(in, STORE_BLOCK, a->block);
         fresh = r == 0 ? a->count : 0;
+        a->is_new = r == 0;
     } else if (r == 0) {
         r = append_missing(in, a, &fresh);
     }
@@ -409,6 +427,7 @@ static void take_lines(struct ingest *in, struct arrival *a)
         r = reserve_entry(ingest_turn(in));
     if (r == 0)
         r = ingest_append(in, STORE_BLOCK, strbuf_slice(&in->scratch));
+    a->is_new = r == 0;
     if (r == 0) {
         enter_group(in, a, NULL, a->count, a->count);
     } else {
@@ -431,18 +450,19 @@ int ingest_built(struct ingest *in)
         batch_unref(b);
         return -ENOMEM;
     }
-    for (size_t i = 0; i < b->n;) {
+    a.batch = b;
+    for (uint32_t i = 0; i < b->n;) {
         int r = block_writer_add(in->writer, &b->events[i]);
-        if (r < 0 &&
-            (r != E_LIMIT || block_writer_count(in->writer) == 0)) { /* no memory: this one is lost */
-            a.account->taken++;
-            a.account->refused++;
-            r = 0;
-        }
+        bool is_lost = r < 0 && (r != E_LIMIT || block_writer_count(in->writer) == 0); /* no memory */
         if (r == 0 && ++i < b->n)
             continue;
-        a.batch = i == b->n ? b : NULL;
-        take_lines(in, &a);
+        take_lines(in, &a); /* those before it */
+        if (is_lost) {
+            a.account->taken++;
+            a.account->refused++;
+            i++;
+        }
+        a.from = i;
     }
     batch_unref(b);
     return 0;
@@ -560,6 +580,21 @@ static void answer(const struct turn *t, size_t i, int r)
     p->source->ack(p->source, &(struct frame_ack){p->account->origin, p->last});
 }
 
+/* first: the number of the group's first record. */
+static void give_batch(const struct ingest *in, const struct pending *p, uint64_t first)
+{
+    const struct batch *b = p->batch;
+    struct position at = p->at;
+    at.record += first;
+    if (p->from == 0 && p->n == b->n) {
+        in->options.on_batch(in->options.arg, b, at);
+        return;
+    }
+    struct batch view = {.origin = b->origin, .events = b->events + p->from, .n = p->n};
+    view.origin.first_seq += view.origin.first_seq ? p->from : 0;
+    in->options.on_batch(in->options.arg, &view, at);
+}
+
 /* All sums are right before anybody is told. */
 static void settle(struct ingest *in, int turn, int r)
 {
@@ -568,11 +603,15 @@ static void settle(struct ingest *in, int turn, int r)
         settle_entry(&t->entries[i], turn, r);
     for (size_t i = 0; i < t->n_samplers; i++)
         settle_samples(t->samplers[i], turn, r);
+    struct store_stats now;
+    store_stats(in->store, &now);
     for (size_t i = 0; i < t->n; i++) {
         if (r == 0 && t->entries[i].batch)
-            in->options.on_batch(in->options.arg, t->entries[i].batch, t->entries[i].at);
+            give_batch(in, &t->entries[i], now.last - t->records + 1);
         answer(t, i, r);
     }
+    if (r == 0 && t->records && in->options.on_group)
+        in->options.on_group(in->options.arg, now.last);
     clear_turn(t);
 }
 
@@ -591,6 +630,8 @@ void ingest_commit(struct ingest *in)
         settle(in, in->filling, 0);
         return;
     }
+    ingest_turn(in)->records = store_records(in->store);
+    in->packet_record = 0;
     store_commit(in->store);
     in->is_flying = true;
     in->filling ^= 1;
@@ -620,6 +661,7 @@ static void complete(struct ingest *in, int r)
     ingest_note_store(in, r);
     settle(in, in->filling ^ 1, r); /* is_flying, still: what an answer sets off must not turn the groups */
     if (r < 0) { /* the store has forgotten it, too */
+        in->packet_record = 0;
         settle(in, in->filling, r);
         checkpoint_abort(in);
     }

@@ -15,7 +15,8 @@ struct pending {
     uint64_t first, last;         /* as sent; 0, 0 without origin */
     uint32_t count, fresh;        /* events; of these new ones, appended */
     struct batch *batch;          /* for on_batch; NULL when nobody asks */
-    struct position at;           /* of the batch: while it waits, its record counts from 0 in its group */
+    uint32_t from, n;             /* which of its events: those that are new */
+    struct position at;           /* where they are; the record counts from 0 in its group */
 };
 
 /* What the store's group of the same turn means. */
@@ -27,6 +28,7 @@ struct turn {
     size_t batch_bytes; /* memory of the batches */
     bool is_awaited;    /* some of it is not samples */
     bool has_records;   /* there is something in the store's group */
+    uint32_t records;   /* how many, once it is handed over */
 };
 
 /* A checkpoint on its way. */
@@ -58,7 +60,8 @@ struct ingest {
     struct checkpoint checkpoint;
     /* Samples (sampler.c): */
     struct samples_scratch *samples;
-    uint32_t segment;    /* what the next three are of */
+    uint32_t packet_record, packets; /* in the group: the record of the last packet; packets in it */
+    uint32_t segment;                /* what the next three are of */
     uint32_t n_samplers; /* numbers given */
     uint32_t n_schemas;
     struct map schemas; /* struct schema * -> struct announced_schema */
@@ -79,8 +82,11 @@ int ingest_check_room(struct ingest *in);
 /* rows of the account, which has class samples, wait now; reserve made room for it (-ENOMEM). */
 int ingest_reserve_rows(struct ingest *in);
 void ingest_queue_rows(struct ingest *in, struct account *a, uint32_t rows);
-/* Keeps b for on_batch. Takes the reference, also on failure: then nobody is told of it. */
-void ingest_queue_batch(struct ingest *in, struct batch *b);
+/* Keeps n events of b for on_batch, from number `from` on. Takes the reference, also on failure: then nobody is
+ * told of them. */
+void ingest_queue_batch(struct ingest *in, struct batch *b, uint32_t from, uint32_t n, struct position at);
+/* Where the record is that was appended last: in the group. */
+struct position ingest_last_record(const struct ingest *in);
 void ingest_commit_if_full(struct ingest *in);
 
 /* sampler.c: a new segment; numbers start again. */

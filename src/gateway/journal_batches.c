@@ -44,6 +44,7 @@ struct journal_batches {
     struct table samplers;
     struct journal_item record; /* of samples, being given */
     struct cursor items;        /* what is left of it */
+    uint32_t packets;           /* of it, so far */
     bool is_inside;
     struct batch *batch; /* given last */
     struct diag why;
@@ -192,6 +193,7 @@ static int unreadable(struct journal_batches *b, uint64_t count, struct journal_
     *out = (struct journal_batch){.kind = JOURNAL_UNREADABLE,
                                   .first = b->record.first,
                                   .last = b->record.first,
+                                  .part = b->packets ? b->packets - 1 : 0,
                                   .count = count,
                                   .why = b->why.message};
     return 0;
@@ -201,6 +203,7 @@ static int give(struct journal_batches *b, struct journal_batch *out)
 {
     *out = (struct journal_batch){
         .kind = JOURNAL_BATCH, .first = b->record.first, .last = b->record.first, .batch = b->batch};
+    out->part = b->packets ? b->packets - 1 : 0;
     return 0;
 }
 
@@ -259,13 +262,16 @@ static int next_inside(struct journal_batches *b, struct journal_batch *out)
         (void)diag_set(&b->why, E_PROTO, 0, "a record of samples is malformed");
         return r == 0 || b->record.first < b->from ? 1 : unreadable(b, 0, out);
     }
-    if (item.kind == SAMPLES_PACKET)
+    if (item.kind == SAMPLES_PACKET) {
+        b->packets++;
         r = read_packet(b, &item, out);
-    else if (item.kind == SAMPLES_SCHEMA)
+        b->packets -= r == -ENOMEM;
+    }
+    if (item.kind == SAMPLES_SCHEMA)
         r = add_schema(b, &item);
     else if (item.kind == SAMPLES_SAMPLER)
         r = add_sampler(b, &item);
-    else
+    else if (item.kind != SAMPLES_PACKET)
         r = add_stream(b, &item);
     if (r == -ENOMEM)
         b->items = before; /* again, next time */
@@ -325,9 +331,11 @@ static int next_record(struct journal_batches *b, struct journal_batch *out)
     }
     if (b->record.type == STORE_SAMPLES) {
         b->items = cursor_of(b->record.payload);
+        b->packets = 0;
         b->is_inside = true;
         return 1;
     }
+    b->packets = 0;
     if (b->record.first < b->from)
         return 1;
     if (b->record.type == STORE_BLOCK)

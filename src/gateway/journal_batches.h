@@ -27,6 +27,7 @@ enum journal_batch_kind {
 struct journal_batch {
     enum journal_batch_kind kind;
     uint64_t first, last;           /* numbers of the records; equal but for JOURNAL_LOST */
+    uint32_t part;                  /* which batch of that record, from 0: as live ones are counted */
     struct batch *batch;            /* borrowed until the next call; take a reference to keep it */
     enum journal_gap_reason reason; /* JOURNAL_LOST */
     uint64_t count;                 /* JOURNAL_UNREADABLE: events, 0 = nobody knows how many */

@@ -220,9 +220,13 @@ static int write_packet(struct sampler *s, struct slice packet, uint32_t rows)
     int r = ingest_reserve_rows(s->in);
     if (r == 0)
         r = add(s->in, slice_of(head, n), packet);
-    if (r == 0)
-        ingest_queue_rows(s->in, s->account, rows);
-    return r;
+    if (r < 0)
+        return r;
+    ingest_queue_rows(s->in, s->account, rows);
+    uint32_t record = store_records(s->in->store);
+    s->in->packets = record == s->in->packet_record ? s->in->packets + 1 : 1;
+    s->in->packet_record = record;
+    return 0;
 }
 
 int sampler_packet(struct sampler *s, struct slice packet, struct diag *why)
@@ -252,8 +256,10 @@ int sampler_packet(struct sampler *s, struct slice packet, struct diag *why)
         s->segment = 0; /* the journal's view of what rolls is behind */
         batch_unref(batch);
         ingest_note_store(in, r);
-    } else {
-        ingest_queue_batch(in, batch);
+    } else if (batch) {
+        struct position at = ingest_last_record(in);
+        at.part = in->packets - 1;
+        ingest_queue_batch(in, batch, 0, (uint32_t)batch->n, at);
     }
     ingest_commit_if_full(in);
     return 0;

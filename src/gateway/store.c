@@ -40,6 +40,7 @@ struct group {
     size_t open_at;      /* the head of the record that store_add adds to; NO_RECORD */
     size_t open_n;       /* its payload so far */
     uint32_t open_type;
+    uint32_t records;
     bool starts_segment, begins_checkpoint, ends_checkpoint;
 };
 
@@ -354,6 +355,7 @@ static int start_record(struct store *s, enum store_type type, struct slice head
     g->open_type = (uint32_t)type;
     strbuf_advance(&g->bytes, JOURNAL_LAID_HEAD + n);
     g->size += RECORD_COST + n;
+    g->records++;
     return 0;
 }
 
@@ -395,6 +397,11 @@ void store_end_checkpoint(struct store *s)
 size_t store_filled(const struct store *s)
 {
     return s->filling->size;
+}
+
+uint32_t store_records(const struct store *s)
+{
+    return s->filling->records;
 }
 
 uint64_t store_written(const struct store *s)

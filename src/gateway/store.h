@@ -70,8 +70,9 @@ int store_add(struct store *s, enum store_type type, struct slice head, struct s
  */
 void store_begin_checkpoint(struct store *s);
 void store_end_checkpoint(struct store *s);
-/* Bytes in the group; and of all groups handed over since open. */
+/* Bytes and records in the group; and bytes of all groups handed over since open. */
 size_t store_filled(const struct store *s);
+uint32_t store_records(const struct store *s);
 uint64_t store_written(const struct store *s);
 
 /* Hands the group to the thread. There is something in it, and none is being written. */

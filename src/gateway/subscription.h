@@ -21,7 +21,7 @@
 #include "event/batch.h"
 #include "event/select.h"
 #include "gateway/access.h"
-#include "net/subscribe.h"
+#include "gateway/chunk.h"
 
 #include <event2/event.h>
 
@@ -30,23 +30,8 @@ enum {
     SUBSCRIPTIONS_OF_ONE = 64,       /* of one subscriber */
     SUBSCRIPTION_QUEUE = 4 << 20,    /* bytes that may wait, by default */
     SUBSCRIPTION_QUEUE_MAX = 64 << 20,
-    SUBSCRIPTION_DURABLE_MAX = 48, /* cursors: JOURNAL_CURSORS_MAX less our own */
-    CHUNK_MAX = 1 << 20            /* bytes of one, about */
+    SUBSCRIPTION_DURABLE_MAX = 48
 };
-
-enum chunk_format { CHUNK_BINARY, CHUNK_NDJSON, CHUNK_ULM, CHUNK_BP, CHUNK_XML, CHUNK_FORMATS };
-
-/* Encoded events, shared. On the loop's thread only: the references are plain numbers. */
-struct chunk {
-    uint32_t refs;
-    uint32_t count;        /* events */
-    struct position first; /* of the first event, */
-    struct position last;  /* and the last */
-    size_t n;
-    char bytes[]; /* a block; or text: lines, of XML elements without head and tail of a document */
-};
-struct chunk *chunk_ref(struct chunk *c);
-void chunk_unref(struct chunk *c); /* NULL is fine */
 
 struct subscription_gap {
     uint64_t lost; /* 0 = nobody knows how many */
@@ -63,6 +48,8 @@ struct subscriber_ops {
     void (*events)(struct subscriber *s, uint32_t id, struct chunk *c); /* takes a reference if it keeps it */
     void (*gap)(struct subscriber *s, uint32_t id, const struct subscription_gap *gap);
     void (*position)(struct subscriber *s, uint32_t id, struct position p); /* NULL = not told */
+    /* All that can be given now was given: send it. NULL = it was. */
+    void (*flush)(struct subscriber *s);
     /* It was ended by the gateway: another consumer has its durable name, or there is no memory. */
     void (*ended)(struct subscriber *s, uint32_t id, const char *why);
 };

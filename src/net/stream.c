@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <poll.h>
 #include <sys/socket.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 struct stream_loop {
@@ -384,6 +385,43 @@ int stream_send(struct stream *s, struct slice data)
     if (strbuf_failed(&s->out))
         return -ENOMEM;
     return s->is_ready ? want_writable(s) : 0;
+}
+
+/* What the socket takes of them; 0 when it is full or broken. */
+static size_t transmit_parts(struct stream *s, const struct slice *parts, size_t n)
+{
+    struct iovec v[STREAM_PARTS];
+    struct msghdr m = {.msg_iov = v, .msg_iovlen = n};
+    for (size_t i = 0; i < n; i++)
+        v[i] = (struct iovec){(void *)parts[i].p, parts[i].n}; /* only read */
+    ssize_t sent;
+    do
+        sent = sendmsg(s->fd, &m, MSG_NOSIGNAL);
+    while (sent < 0 && errno == EINTR);
+    s->write_wants = POLLOUT;
+    return sent < 0 ? 0 : (size_t)sent;
+}
+
+int stream_send_parts(struct stream *s, const struct slice *parts, size_t n)
+{
+    bool is_direct = !s->is_over && !s->is_corked && s->is_ready && !s->transport && s->out.n == 0;
+    size_t skip = is_direct && n <= STREAM_PARTS ? transmit_parts(s, parts, n) : 0;
+    int r = 0;
+    for (size_t i = 0; i < n && r == 0; i++) {
+        if (skip >= parts[i].n) {
+            skip -= parts[i].n;
+            continue;
+        }
+        if (is_direct) { /* the socket is full: what is left waits */
+            strbuf_add_slice(&s->out, slice_from(parts[i], skip));
+            skip = 0;
+        } else {
+            r = stream_send(s, parts[i]);
+        }
+    }
+    if (!is_direct || s->out.n == 0)
+        return r;
+    return strbuf_failed(&s->out) ? -ENOMEM : want_writable(s);
 }
 
 size_t stream_waiting(const struct stream *s)

@@ -16,7 +16,7 @@
 
 #include <event2/event.h>
 
-enum { STREAM_READ = 64 << 10 /* bytes of one recv */, STREAM_ROUNDS = 4 /* recvs of one wake-up */ };
+enum { STREAM_READ = 64 << 10 /* bytes of one recv */, STREAM_ROUNDS = 4 /* recvs of one wake-up */, STREAM_PARTS = 64 };
 
 /* What the streams of one loop share. */
 struct stream_loop;
@@ -55,6 +55,8 @@ void stream_resume(struct stream *s);
 
 /* -ENOMEM: some of it is lost, and the connection is of no use. An error of the socket is told by on_end. */
 int stream_send(struct stream *s, struct slice data);
+/* The same of several pieces, in one call of the socket where it can be. */
+int stream_send_parts(struct stream *s, const struct slice *parts, size_t n);
 /* What came and its owner did not use, borrowed: within on_end, the cut end of what the peer said. */
 struct slice stream_rest(const struct stream *s);
 /* Bytes that wait for the socket. */

@@ -191,6 +191,27 @@ bool text_glob(struct slice pattern, struct slice s)
     return p == pattern.n;
 }
 
+bool text_glob_is_closed(struct slice pattern)
+{
+    for (size_t i = 0; i < pattern.n; i++) {
+        if (pattern.p[i] == '\\') {
+            i++;
+            continue;
+        }
+        if (pattern.p[i] != '[')
+            continue;
+        size_t first = i + 1;
+        if (first < pattern.n && (pattern.p[first] == '!' || pattern.p[first] == '^'))
+            first++;
+        const char *close =
+            first + 1 < pattern.n ? memchr(pattern.p + first + 1, ']', pattern.n - first - 1) : NULL;
+        if (!close)
+            return false;
+        i = (size_t)(close - pattern.p);
+    }
+    return true;
+}
+
 bool text_glob_any(struct slice patterns, struct slice s)
 {
     if (patterns.n == 0)

@@ -32,6 +32,9 @@ static inline int text_hex_digit(char c)
 /* Shell-style pattern: `*` any run, `?` one byte, `[a-z]` `[!a-z]` a class, `\` quotes. Case matters.
  * Linear in practice, never exponential: one backtrack point. */
 bool text_glob(struct slice pattern, struct slice s);
+/* Is every `[` of it closed? text_glob takes one that is not for an ordinary character, at a cost that grows with
+ * the square of the pattern: who takes patterns from outside refuses those. */
+bool text_glob_is_closed(struct slice pattern);
 /* "cpu,disk*": does one of the patterns match? Without any, all do. */
 bool text_glob_any(struct slice patterns, struct slice s);
 

@@ -238,9 +238,6 @@ int predicate_set_create(struct arena *a, const struct value *items, size_t n,
 /* escape: the byte, or -1. -ENOMEM; E_PROTO when the pattern ends with the escape. */
 int predicate_like_create(struct arena *a, struct slice pattern, int escape,
                           const struct predicate_like **out);
-/* text_glob takes an unclosed [ for an ordinary character, at a cost that grows with the square of the
- * pattern; here it is refused. */
-bool predicate_glob_is_closed(struct slice pattern);
 
 static inline uint8_t predicate_flip(uint8_t orders)
 {

@@ -468,7 +468,7 @@ static int make_pattern(struct compiler *c, struct instr *in, const struct node 
                         PREDICATE_PATTERN_MAX);
     if (in->op == OP_GLOB) {
         in->k = n->in.k;
-        if (predicate_glob_is_closed(pattern))
+        if (text_glob_is_closed(pattern))
             return 0;
         return diag_set(c->why, E_PROTO, n->col,
                         "a [ in this pattern is not closed; for the character write [[]");

@@ -344,27 +344,6 @@ static bool like_matches(const struct predicate_like *l, struct slice s)
     return code == end || (*code == LIKE_RUN && code + 1 == end);
 }
 
-bool predicate_glob_is_closed(struct slice pattern)
-{
-    for (size_t i = 0; i < pattern.n; i++) {
-        if (pattern.p[i] == '\\') {
-            i++;
-            continue;
-        }
-        if (pattern.p[i] != '[')
-            continue;
-        size_t first = i + 1;
-        if (first < pattern.n && (pattern.p[first] == '!' || pattern.p[first] == '^'))
-            first++;
-        const char *close =
-            first + 1 < pattern.n ? memchr(pattern.p + first + 1, ']', pattern.n - first - 1) : NULL;
-        if (!close)
-            return false;
-        i = (size_t)(close - pattern.p);
-    }
-    return true;
-}
-
 /* --- all operators --- */
 
 static enum truth truth_not(enum truth t)

@@ -54,6 +54,9 @@ static void test_glob(void **state)
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         if (text_glob(slice_str(cases[i].pattern), slice_str(cases[i].text)) != cases[i].hit)
             fail_msg("%s ~ %s", cases[i].pattern, cases[i].text);
+    assert_true(text_glob_is_closed(SLICE_LIT("a*[!]b]\\[")));
+    assert_false(text_glob_is_closed(SLICE_LIT("a[")));
+    assert_false(text_glob_is_closed(SLICE_LIT("[]")));
     assert_true(text_glob_any(SLICE_LIT(""), SLICE_LIT("cpu")));
     assert_true(text_glob_any(SLICE_LIT("cpu,disk*"), SLICE_LIT("cpu")));
     assert_true(text_glob_any(SLICE_LIT("cpu,disk*"), SLICE_LIT("disk.io")));

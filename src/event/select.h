@@ -4,15 +4,18 @@
  *
  * The last four look at each stream (stream_key.h) by itself. They remember SELECT_STREAMS_MAX streams; beyond
  * that the one that was quiet longest is forgotten and starts anew when it comes again.
- *   - on_change: the first event of a stream passes, then each in which a chosen field has another value, comes
- *     or goes.
+ *   - on_change: the first event of a stream passes, then each in which a chosen field has another value than in
+ *     the event given last, comes or goes. "*" chooses all fields but keys.
  *   - cross: passes when the value gets to LEVEL or above, and when it then gets below LEVEL - HYSTERESIS: once
  *     each. The first event says on which side the stream is and does not pass; between the two nothing is
  *     known, so a first value there counts as below.
  *   - delta: the first passes; then each whose value is at least AMOUNT (or N % of the value) away from that of
  *     the event given last.
- *   - every: an event passes if that much time (by the events' own) has gone since the one given last.
+ *   - every: an event passes if its time is that far from the time of the one given last: forwards, as a rule;
+ *     backwards, too, so that a clock which was ahead and is set back does not silence the stream.
  * Several together: all have to agree, and only what is given counts as given.
+ * Numbers are compared by value, whatever their types; NaN is no value. An event without a value in FIELD does
+ * not pass `cross` or `delta`, and they do not remember it.
  *
  * Cost: patterns are looked at once per schema and run of one host, the predicate as it costs (predicate.h);
  * what looks at streams about 100 ns. One thread. */

@@ -26,6 +26,9 @@ void session_failed(struct session *s, int r, const char *text);
 void session_deny(struct session *s, const char *text);
 struct sessions *session_all(const struct session *s);
 const struct access_identity *session_who(const struct session *s);
+const char *session_name(const struct session *s); /* for logs and lists */
+struct stream *session_stream(const struct session *s);
+bool session_is_ready(const struct session *s); /* welcomed, and not going */
 struct slice session_host(const struct session *s); /* as HELLO said */
 bool session_is_relay(const struct session *s);
 bool session_is_sealed(const struct session *s); /* TLS */

@@ -243,8 +243,11 @@ static struct slice line_of(const struct making *k, struct rendering *r, size_t 
             r->has_lines = false;
             return (struct slice){"", 0};
         }
-        if (k->views)
-            return slice_of(r->text.p + at, r->text.n - at);
+        if (k->views) { /* nobody else's: its place is free again once it is copied */
+            struct slice line = slice_of(r->text.p + at, r->text.n - at);
+            r->text.n = at;
+            return line;
+        }
         *l = (struct line){at, (uint32_t)(r->text.n - at)};
     }
     return slice_of(r->text.p + l->at, l->n);

@@ -2,6 +2,7 @@
 #include "gateway/consumers.h"
 
 #include "base/mem.h"
+#include "gateway/subscription_verbs.h"
 
 #include <errno.h>
 
@@ -10,12 +11,28 @@ struct consumers {
     struct subscriptions *subscriptions;
 };
 
+static int open_subscriptions(struct consumers *c)
+{
+    const struct subscriptions_options options = {.base = c->options.base,
+                                                  .journal = c->options.journal,
+                                                  .settled = c->options.last_record,
+                                                  .cursors = c->options.cursors};
+    c->subscriptions = subscriptions_create(&options);
+    c->options.sessions->subscriptions = c->subscriptions;
+    return c->subscriptions ? subscription_verbs_add(c->options.control, c->subscriptions) : -ENOMEM;
+}
+
 int consumers_create(const struct consumers_options *o, struct consumers **out, struct diag *why)
 {
     struct consumers *c = mem_try_alloc(sizeof *c);
     if (!c)
         return diag_set(why, -ENOMEM, 0, "%s", err_text(-ENOMEM));
     c->options = *o;
+    int r = open_subscriptions(c);
+    if (r < 0) {
+        consumers_destroy(c);
+        return diag_set(why, r, 0, "%s", err_text(r));
+    }
     *out = c;
     return 0;
 }
@@ -27,22 +44,25 @@ void consumers_shut_down(struct consumers *c)
 
 void consumers_destroy(struct consumers *c)
 {
+    if (!c)
+        return;
+    subscriptions_destroy(c->subscriptions);
     mem_free(c);
 }
 
 void consumers_batch(struct consumers *c, const struct batch *b, struct position at)
 {
-    (void)c, (void)b, (void)at;
+    subscriptions_batch(c->subscriptions, b, at);
 }
 
 void consumers_flush(struct consumers *c, uint64_t last_record)
 {
-    (void)c, (void)last_record;
+    subscriptions_flush(c->subscriptions, last_record);
 }
 
 void consumers_tick(struct consumers *c, int64_t now_ns)
 {
-    (void)c, (void)now_ns;
+    subscriptions_tick(c->subscriptions, now_ns);
 }
 
 void consumers_worker(struct consumers *c, struct worker *w, enum worker_state before)

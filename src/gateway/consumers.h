@@ -19,6 +19,8 @@ struct consumers_options {
     struct sessions *sessions;
     struct own *own;
     const char *journal;
+    uint64_t last_record; /* of it */
+    struct cursors *cursors;
 };
 
 struct consumers;

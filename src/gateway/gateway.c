@@ -28,6 +28,7 @@ struct gateway {
     struct ingest *ingest;
     struct own *own;
     struct workers *workers;
+    struct cursors cursors; /* of durable subscriptions */
     struct control *control;
     struct udp *udp; /* NULL = no datagrams */
     struct stream_loop *streams;
@@ -265,6 +266,8 @@ static void tell_ledger(struct gateway *g)
     }
 }
 
+static int write_cursor(void *arg, struct slice record);
+
 static void start_tick(struct gateway *g, int64_t next_boot_ns)
 {
     int64_t us = (next_boot_ns - clock_boot_ns()) / 1000;
@@ -285,6 +288,7 @@ static void on_tick(evutil_socket_t fd, short what, void *arg)
     }
     door_tick(g->door, clock_utc_ns());
     consumers_tick(g->consumers, clock_mono_ns());
+    (void)cursors_write(&g->cursors, write_cursor, g); /* what there is no room for waits for the next tick */
     own_flush(g->own);
     write_held(g);
     sessions_commit(&g->sessions);
@@ -415,17 +419,32 @@ static int on_restore(void *arg, const struct journal_item *item)
     if (item->kind == JOURNAL_GAP)
         log_error("journal %s: records %" PRIu64 " to %" PRIu64 " are %s", g->options.journal, item->first,
                   item->last, item->reason == JOURNAL_GAP_DAMAGED ? "damaged" : "gone");
+    if (item->kind == JOURNAL_RECORD && item->type == STORE_CURSOR)
+        (void)cursors_restore(&g->cursors, item->payload); /* of a later version: it begins anew */
     if (item->kind != JOURNAL_RECORD || item->type != STORE_WORKER)
         return 0;
     int r = workers_restore(g->workers, item->payload, clock_boot_ns(), clock_utc_ns());
     return r == E_PROTO ? 0 : r; /* of a later version: that worker registers anew */
 }
 
-/* A checkpoint has every worker, some in each group. */
+static int write_cursor(void *arg, struct slice record)
+{
+    return ingest_record(((struct gateway *)arg)->ingest, STORE_CURSOR, record);
+}
+
+/* A checkpoint has every worker, some in each group, and behind them the cursors. */
 static uint64_t on_checkpoint(void *arg, uint64_t from)
 {
     enum { WORKERS_A_STEP = 512 };
-    return workers_write_all(((struct gateway *)arg)->workers, (uint32_t)from, WORKERS_A_STEP);
+    const uint64_t cursors_left = UINT64_MAX;
+    struct gateway *g = arg;
+    if (from != cursors_left) {
+        uint32_t next = workers_write_all(g->workers, (uint32_t)from, WORKERS_A_STEP);
+        if (next)
+            return next;
+        cursors_dirty_all(&g->cursors);
+    }
+    return cursors_write(&g->cursors, write_cursor, g) ? 0 : cursors_left;
 }
 
 static int open_store(struct gateway *g, struct diag *why)
@@ -549,7 +568,9 @@ static int open_consumers(struct gateway *g, struct diag *why)
                                               .control = g->control,
                                               .sessions = &g->sessions,
                                               .own = g->own,
-                                              .journal = g->options.journal};
+                                              .journal = g->options.journal,
+                                              .last_record = ingest_settled(g->ingest),
+                                              .cursors = &g->cursors};
     return consumers_create(&options, &g->consumers, why);
 }
 

@@ -517,6 +517,13 @@ uint64_t ingest_held(struct ingest *in, const struct frame_origin *origin)
     return a && a->class == CLASS_EVENTS && !ingest_is_none(origin) ? seq_set_max(&a->held) : 0;
 }
 
+uint64_t ingest_settled(const struct ingest *in)
+{
+    struct store_stats now;
+    store_stats(in->store, &now);
+    return now.last;
+}
+
 bool ingest_is_pending(const struct ingest *in)
 {
     const struct turn *t = &in->turns[in->filling];

@@ -99,6 +99,9 @@ bool ingest_has_room(struct ingest *in);
 /* All of this origin up to the result is held. */
 uint64_t ingest_held(struct ingest *in, const struct frame_origin *origin);
 
+/* The last record of the journal that is settled. */
+uint64_t ingest_settled(const struct ingest *in);
+
 bool ingest_is_pending(const struct ingest *in);
 /* In how many ms at most, counted from what came first, ingest_commit must be called; -1: nothing waits. */
 int ingest_delay_ms(const struct ingest *in);

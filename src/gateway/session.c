@@ -8,6 +8,7 @@
 #include "base/mem.h"
 #include "event/encoding.h"
 #include "gateway/channel.h"
+#include "gateway/session_consumer.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -33,7 +34,8 @@ struct session {
     struct channel own;
     struct channel **relayed; /* by number, n_relayed of them; NULL where there is none */
     size_t n_relayed;
-    struct decoder *decoder; /* LINES */
+    struct session_consumer *consumer; /* NULL: it has not subscribed */
+    struct decoder *decoder;           /* LINES */
     uint64_t bad_lines;
     uint8_t state; /* enum session_state */
     uint8_t role;  /* from HELLO */
@@ -97,6 +99,7 @@ static void destroy(struct session *s)
     if (s->next)
         s->next->previous = s->previous;
     ingest_forget(all->ingest, &s->source);
+    session_consumer_destroy(s->consumer);
     if (all->control)
         control_forget(all->control, &s->asker);
     all->n--;
@@ -125,7 +128,8 @@ void session_send(struct session *s)
     struct strbuf *out = &s->all->out;
     bool is_lost = strbuf_failed(out) || stream_send(s->io, strbuf_slice(out)) < 0;
     strbuf_reset(out);
-    if (s->state == SESSION_CLOSING || (!is_lost && stream_waiting(s->io) <= SESSION_OUTPUT_MAX))
+    size_t max = SESSION_OUTPUT_MAX + (s->consumer ? FRAME_PAYLOAD_MAX : 0); /* a frame of events may be there */
+    if (s->state == SESSION_CLOSING || (!is_lost && stream_waiting(s->io) <= max))
         return;
     if (log_limit_pass(&s->all->limit))
         log_info("%s: closed: %s", s->name, is_lost ? "no memory" : "it does not read its answers");
@@ -173,6 +177,21 @@ struct sessions *session_all(const struct session *s)
 const struct access_identity *session_who(const struct session *s)
 {
     return &s->who;
+}
+
+const char *session_name(const struct session *s)
+{
+    return s->name;
+}
+
+struct stream *session_stream(const struct session *s)
+{
+    return s->io;
+}
+
+bool session_is_ready(const struct session *s)
+{
+    return s->state == SESSION_READY;
 }
 
 struct slice session_host(const struct session *s)
@@ -254,9 +273,12 @@ static char *copy_text(struct slice s)
 static bool may_say_hello(const struct session *s, const struct frame_hello *h)
 {
     bool is_consumer = h->role == PEER_CONSUMER;
-    if (is_consumer)
-        return access_allows(&s->who, ACCESS_LOOKUP, SLICE_LIT("")) ||
-               access_allows(&s->who, ACCESS_CONTROL, SLICE_LIT(""));
+    if (is_consumer) {
+        for (int a = ACCESS_LOOKUP; a < ACCESS_ACTIONS; a++)
+            if (access_allows(&s->who, (enum access_action)a, SLICE_LIT("")))
+                return true;
+        return false;
+    }
     if (h->role == PEER_RELAY && s->who.kind == ACCESS_AGENT)
         return false;
     return access_allows(&s->who, h->role == PEER_AGENT ? ACCESS_REGISTER : ACCESS_PUBLISH, h->host);
@@ -433,6 +455,8 @@ static void on_frame(struct session *s, const struct frame *f)
         channel_frame(c, f);
     else if (s->role == PEER_CONSUMER && f->type == FRAME_CONTROL)
         on_control(s, f->payload);
+    else if (s->role == PEER_CONSUMER && s->all->subscriptions && session_consumer_takes(f->type))
+        session_consumer_frame(&s->consumer, s, f);
     else if (f->type < FRAME_OPTIONAL && f->type != FRAME_PONG)
         session_protocol_error(s, "a frame that is not expected here");
 }
@@ -610,6 +634,8 @@ static void on_drained(void *arg)
     struct session *s = arg;
     if (s->state == SESSION_CLOSING)
         destroy(s);
+    else
+        session_consumer_writable(s->consumer);
 }
 
 static const struct stream_ops stream_callbacks = {on_data, on_ready, on_end, on_drained};

@@ -3,7 +3,7 @@
  *
  * A session owns its socket and ends itself. Bounds, a connection: SESSION_HELLO_MAX bytes and
  * SESSION_HELLO_MS until it has said who it is; then one largest frame (or line) of input and
- * SESSION_OUTPUT_MAX of answers that it does not read; a worker also what event/samples.h allows. Of those
+ * SESSION_OUTPUT_MAX of answers that it does not read (a consumer's events wait in its subscriptions); a worker also what event/samples.h allows. Of those
  * that have not said who they are there are at most SESSIONS_WAITING: the one that has been silent longest
  * goes. A malformed frame ends its connection with BYE 2 and nobody else's.
  *
@@ -32,6 +32,7 @@ enum {
 };
 
 struct session;
+struct subscriptions;
 
 /* What sessions need of the gateway; all borrowed. */
 struct sessions {
@@ -42,6 +43,7 @@ struct sessions {
     struct workers *workers; /* NULL: no workers here (as the next two) */
     struct control *control;
     struct enrol *enrol;
+    struct subscriptions *subscriptions; /* NULL: no subscriptions here */
     /* Who a transport's handshake found; NULL when there are no transports. */
     int (*identify)(struct transport *t, struct access_identity *out);
     struct args assigned;     /* settings for every worker; its own come behind and win */

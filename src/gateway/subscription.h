@@ -22,6 +22,7 @@
 #include "event/select.h"
 #include "gateway/access.h"
 #include "gateway/chunk.h"
+#include "gateway/cursors.h"
 
 #include <event2/event.h>
 
@@ -29,8 +30,8 @@ enum {
     SUBSCRIPTIONS_MAX = 8192,        /* of all */
     SUBSCRIPTIONS_OF_ONE = 64,       /* of one subscriber */
     SUBSCRIPTION_QUEUE = 4 << 20,    /* bytes that may wait, by default */
-    SUBSCRIPTION_QUEUE_MAX = 64 << 20,
-    SUBSCRIPTION_DURABLE_MAX = 48
+    SUBSCRIPTION_QUEUE_MIN = 64 << 10,
+    SUBSCRIPTION_QUEUE_MAX = 64 << 20
 };
 
 struct subscription_gap {
@@ -73,7 +74,9 @@ bool subscription_option(struct subscription_options *o, struct slice name, stru
 struct subscriptions;
 struct subscriptions_options {
     struct event_base *base;
-    const char *journal; /* folder, for replay; NULL = nothing but what comes */
+    const char *journal;     /* folder, for replay; NULL = nothing but what comes */
+    uint64_t settled;        /* the last record of it */
+    struct cursors *cursors; /* of the durable ones; NULL = there are none. Borrowed */
     /* What subscriptions ask of on-request sensors has changed (demand.h). NULL = not told. */
     void (*on_demand)(void *arg);
     void *arg;
@@ -92,6 +95,9 @@ void subscriptions_forget(struct subscriptions *all, struct subscriber *s);
 void subscriptions_writable(struct subscriptions *all, struct subscriber *s);
 /* Its consumer is done with all up to there: moves a durable one's cursor. */
 void subscriptions_consumed(struct subscriptions *all, struct subscriber *s, uint32_t id, struct position p);
+
+/* Forgets a durable name that nobody reads by. E_NODATA: there is none; -EBUSY. */
+int subscriptions_remove_durable(struct subscriptions *all, struct slice name);
 
 /* A batch that is in the journal: part `at.part` of record `at.record`; at.event is not looked at. */
 void subscriptions_batch(struct subscriptions *all, const struct batch *b, struct position at);

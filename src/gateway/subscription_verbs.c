@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "gateway/subscription_verbs.h"
+
+#include <errno.h>
+
+struct listing {
+    struct control_turn *turn;
+    struct args_writer row;
+    uint64_t rows, after; /* number of those that were given before */
+    bool is_over, has_more;
+};
+
+static void add_position(struct args_writer *row, struct position p)
+{
+    char text[POSITION_TEXT_MAX];
+    args_add_text(row, "position", slice_of(text, position_print(text, p)));
+}
+
+static void list_one(void *arg, const struct subscription_info *i)
+{
+    struct listing *l = arg;
+    char who[ACCESS_NAME_MAX + 32];
+    if (l->rows++ < l->after || l->is_over)
+        return;
+    if (control_given(l->turn) > CONTROL_PAGE) {
+        l->rows--;
+        l->is_over = l->has_more = true;
+        return;
+    }
+    args_writer_reset(&l->row);
+    args_add_text(&l->row, "consumer", slice_str(i->subscriber->name ? i->subscriber->name : ""));
+    args_add_text(&l->row, "who", slice_of(who, access_print(who, sizeof who, i->subscriber->who)));
+    args_add_uint(&l->row, "id", i->id);
+    args_add_text(&l->row, "event", i->events);
+    args_add_text(&l->row, "host", i->hosts);
+    args_add_text(&l->row, "where", i->where);
+    args_add_text(&l->row, "durable", i->durable);
+    args_add_text(&l->row, "state", slice_str(i->is_replaying ? "replaying" : "live"));
+    args_add_uint(&l->row, "given", i->given);
+    args_add_uint(&l->row, "filtered", i->filtered);
+    args_add_uint(&l->row, "lost", i->lost);
+    args_add_uint(&l->row, "queued_bytes", i->queued_bytes);
+    add_position(&l->row, i->position);
+    l->is_over = !control_row(l->turn, args_of(&l->row));
+}
+
+/* The page ends where it does; what was added or has left meanwhile can shift the next one. */
+static void list(void *arg, struct control_turn *t)
+{
+    struct listing l = {.turn = t, .after = args_uint(control_args(t), "after", 0)};
+    subscriptions_each(arg, list_one, &l);
+    args_writer_reset(&l.row);
+    args_add_uint(&l.row, "rows", l.rows - (l.after < l.rows ? l.after : l.rows));
+    if (l.has_more)
+        args_add_uint(&l.row, "after", l.rows);
+    control_end(t, CONTROL_DONE, args_of(&l.row), "%s", "");
+    args_writer_fini(&l.row);
+}
+
+static void remove_durable(void *arg, struct control_turn *t)
+{
+    struct slice name = args_text(control_args(t), "durable");
+    int r = subscriptions_remove_durable(arg, name);
+    if (r == 0)
+        control_end(t, CONTROL_DONE, (struct args){0}, "%s", "");
+    else if (r == -EBUSY)
+        control_end(t, CONTROL_FAILED, (struct args){0}, "%s", "a consumer reads by that name now; stop it first");
+    else
+        control_end(t, CONTROL_NOT_FOUND, (struct args){0}, "%s", "there is no durable subscription of that name");
+}
+
+static const struct control_verb verbs[] = {{"subscriptions", ACCESS_LOOKUP, list},
+                                            {"subscription.remove", ACCESS_CONTROL, remove_durable}};
+
+int subscription_verbs_add(struct control *c, struct subscriptions *all)
+{
+    return control_add(c, verbs, sizeof verbs / sizeof *verbs, all);
+}

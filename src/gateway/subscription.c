@@ -227,7 +227,7 @@ static int read_wish(const struct subscription_options *o, struct wish *w, struc
         return diag_set(why, E_PROTO, 0, "period: a time, as 500ms or 10s");
     if (o->queue.n && (num_parse_size(o->queue, &queue) < 0 || queue < SUBSCRIPTION_QUEUE_MIN ||
                        queue > SUBSCRIPTION_QUEUE_MAX))
-        return diag_set(why, E_PROTO, 0, "queue: a size from 64k to 64M");
+        return diag_set(why, E_PROTO, 0, "queue: a size from 64KiB to 64MiB");
     w->queue = (size_t)queue;
     return read_from(o->from, w, why);
 }

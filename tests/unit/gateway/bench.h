@@ -130,7 +130,11 @@ static inline void bench_check_places(const struct bench *b)
     assert_int_equal(journal_open(b->dir, &options, &j), 0);
     assert_int_equal(journal_batches_open(j, 0, &all), 0);
     while (next < b->n_places && journal_batches_next(all, &item) == 0) {
+        while (b->forced && next < b->n_places && b->places[next].at.record < item.first)
+            next++; /* gave way */
         const struct bench_place *p = &b->places[next];
+        if (next == b->n_places)
+            break;
         if (item.kind != JOURNAL_BATCH) {
             missing++;
             while (next < b->n_places && b->places[next].at.record <= item.last)

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The state of samples is that of one segment: schemas and samplers by number. Records before the one that
  * was asked for are walked for it, and packets in them are scanned, which moves baselines as reading does.
+ * Whether a packet can be read must not depend on where reading started, so both take the same way.
  *
- * Behind a lost record of samples nothing that rolls can be trusted: its next packet would be read against a
- * baseline that is not the sender's. Such a packet says so itself by its number, most of the time; here every
- * sampler is forgotten instead, so that none of them is read wrongly. What does not roll is safe: a row names
- * its baseline. */
+ * Behind a lost record nothing that rolls can be trusted: the next packet would be read against a baseline
+ * that is not the sender's. Such a packet says so itself by its number, most of the time; here packets with
+ * ROLL are not read any more, of any sampler that was known. The same holds for a sampler of which a packet
+ * with ROLL could not be read. What does not roll is safe: a row names its baseline, and of a baseline that
+ * has rolled none is read. */
 #include "gateway/journal_batches.h"
 
 #include "base/mem.h"
@@ -21,8 +23,8 @@ enum { NUMBERS_MAX = 1 << 24 }; /* of schemas, and of samplers, in a segment */
 struct known_sampler {
     struct frame_origin origin;
     struct samples_reader *reader;
-    bool is_rolling; /* a packet with ROLL came, or it was written after one */
-    bool is_lost;    /* something of it is missing */
+    bool is_lost;      /* what was announced of it is not known: nothing can be read */
+    bool is_roll_lost; /* a packet may be missing: those with ROLL can't be read */
     uint8_t host_n;
     char host[];
 };
@@ -46,6 +48,7 @@ struct journal_batches {
     struct cursor items;        /* what is left of it */
     uint32_t packets;           /* of it, so far */
     bool is_inside;
+    uint64_t missing;    /* rows of the packet given last that could be read when it came, and can't now */
     struct batch *batch; /* given last */
     struct diag why;
 };
@@ -149,7 +152,7 @@ static int add_schema(struct journal_batches *b, const struct samples_item *item
         return r;
     r = table_set(&b->schemas, item->number, schema_ref(known), &old);
     schema_unref(r < 0 ? known : old);
-    return r;
+    return r == E_PROTO ? diag_set(&b->why, r, 0, "a schema's number out of range") : r;
 }
 
 static int add_sampler(struct journal_batches *b, const struct samples_item *item)
@@ -171,7 +174,7 @@ static int add_sampler(struct journal_batches *b, const struct samples_item *ite
     void *old = NULL;
     int r = table_set(&b->samplers, item->number, s, &old);
     sampler_free(r < 0 ? s : old);
-    return r;
+    return r == E_PROTO ? diag_set(&b->why, r, 0, "a sampler's number out of range") : r;
 }
 
 static int add_stream(struct journal_batches *b, const struct samples_item *item)
@@ -183,8 +186,7 @@ static int add_stream(struct journal_batches *b, const struct samples_item *item
         return 0; /* its packets will be counted */
     int r = stream.schema ? samples_reader_restore(s->reader, &stream, &b->why)
                           : diag_set(&b->why, E_PROTO, 0, "the schema of a stream is missing");
-    s->is_rolling |= stream.is_rolled;
-    s->is_lost |= r < 0;
+    s->is_lost |= r < 0 && r != -ENOMEM;
     return r;
 }
 
@@ -207,47 +209,63 @@ static int give(struct journal_batches *b, struct journal_batch *out)
     return 0;
 }
 
-/* A packet in front of what was asked for. */
-static void walk_packet(struct journal_batches *b, struct known_sampler *s, struct slice packet)
+static bool rolls(struct slice packet)
 {
+    return packet.n && packet.p[0] & SAMPLES_ROLL;
+}
+
+static bool is_readable(const struct known_sampler *s, struct slice packet)
+{
+    return s && !s->is_lost && !(s->is_roll_lost && rolls(packet));
+}
+
+/* Moves baselines, and leaves the packet's events in the builder if it is one that was asked for. */
+static int take_packet(struct journal_batches *b, struct known_sampler *s, struct slice packet)
+{
+    struct batch_origin origin = {.epoch = s->origin.epoch};
     struct samples_count count;
-    if (samples_reader_scan(s->reader, packet, &count, &b->why) < 0)
-        s->is_lost = true;
+    uint32_t unknown;
+    memcpy(origin.producer, s->origin.producer, sizeof origin.producer);
+    int r = b->record.first < b->from ? samples_reader_scan(s->reader, packet, &count, &b->why)
+                                      : samples_reader_packet(s->reader, packet, slice_of(s->host, s->host_n),
+                                                              b->builder, &origin, &unknown, &b->why);
+    if (r < 0 && r != -ENOMEM)
+        s->is_roll_lost |= rolls(packet);
+    return r;
+}
+
+/* The events in the builder; those that are not there are given after them. */
+static int give_packet(struct journal_batches *b, uint32_t rows, struct journal_batch *out)
+{
+    size_t n = batch_builder_count(b->builder);
+    b->batch = batch_builder_finish(b->builder, NULL);
+    if (n && !b->batch) { /* the baselines have moved: it can't be read again */
+        (void)diag_set(&b->why, -ENOMEM, 0, "%s", err_text(-ENOMEM));
+        return unreadable(b, n > rows ? n : rows, out);
+    }
+    b->missing = rows > n ? rows - n : 0;
+    return n ? give(b, out) : 1;
 }
 
 /* 0: *out has it; 1: nothing to be given; or -ENOMEM. */
 static int read_packet(struct journal_batches *b, const struct samples_item *item, struct journal_batch *out)
 {
     struct known_sampler *s = table_get(&b->samplers, item->number);
-    bool is_before = b->record.first < b->from;
-    if (s)
-        s->is_rolling |= item->packet.n && (item->packet.p[0] & SAMPLES_ROLL);
-    if (is_before) {
-        if (s && !s->is_lost)
-            walk_packet(b, s, item->packet);
-        return 1;
-    }
-    if (!s || s->is_lost) {
-        (void)diag_set(&b->why, E_PROTO, 0, "what these samples need is lost");
-        return unreadable(b, item->rows, out);
-    }
-    struct batch_origin origin = {.epoch = s->origin.epoch};
-    memcpy(origin.producer, s->origin.producer, sizeof origin.producer);
-    uint32_t unknown;
-    int r = samples_reader_packet(s->reader, item->packet, slice_of(s->host, s->host_n), b->builder, &origin,
-                                  &unknown, &b->why);
+    int r = is_readable(s, item->packet) ? take_packet(b, s, item->packet)
+                                         : diag_set(&b->why, E_PROTO, 0, "what these samples need is lost");
     if (r == -ENOMEM)
         return r;
-    b->batch = r == 0 ? batch_builder_finish(b->builder, NULL) : NULL;
-    if (r < 0) {
-        s->is_lost = s->is_rolling;
-        return unreadable(b, item->rows, out);
-    }
-    if (!b->batch && item->rows) {
-        (void)diag_set(&b->why, E_PROTO, 0, "a stream of these samples is lost");
-        return unreadable(b, item->rows, out);
-    }
-    return b->batch ? give(b, out) : 1;
+    if (b->record.first < b->from)
+        return 1;
+    return r < 0 ? unreadable(b, item->rows, out) : give_packet(b, item->rows, out);
+}
+
+static int give_missing(struct journal_batches *b, struct journal_batch *out)
+{
+    uint64_t count = b->missing;
+    b->missing = 0;
+    (void)diag_set(&b->why, E_PROTO, 0, "a stream of these samples is lost");
+    return unreadable(b, count, out);
 }
 
 /* The next of the record of samples that is at hand: as read_packet, and the end of it is 1, too. */
@@ -299,8 +317,8 @@ static void lose(struct journal_batches *b)
 {
     for (size_t i = 0; i < b->samplers.n; i++) {
         struct known_sampler *s = b->samplers.items[i];
-        if (s && s->is_rolling)
-            s->is_lost = true;
+        if (s)
+            s->is_roll_lost = true;
     }
 }
 
@@ -350,7 +368,7 @@ int journal_batches_next(struct journal_batches *b, struct journal_batch *out)
     batch_unref(b->batch);
     b->batch = NULL;
     while (r == 1)
-        r = b->is_inside ? next_inside(b, out) : next_record(b, out);
+        r = b->missing ? give_missing(b, out) : b->is_inside ? next_inside(b, out) : next_record(b, out);
     return r;
 }
 

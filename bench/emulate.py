@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What bench/ingest and bench/lease share: a gateway on processor 1, the emulator of workers on processor 0, the controls,
-and what the measured process used.
+"""What bench/ingest, bench/lease and bench/fanout share: a gateway on processor 1, the emulator of workers on processor 0, the
+controls, and what the measured process used.
 
 CPU is that of all threads of the process (schedstat), user and system, between two moments at which it is idle."""
 import glob
@@ -148,8 +148,8 @@ class Identity:
 class Gateway:
     """A real one with a fresh state folder; its journal is on the same disk as the controls' files."""
 
-    def __init__(self, work, identity=None, *arguments):
-        self.work, self.port = work, free_port()
+    def __init__(self, work, identity=None, *arguments, cpu=SERVER_CPU):
+        self.work, self.port, self.cpu = work, free_port(), cpu
         os.makedirs(work)
         self.scheme = "tls" if identity else "tcp"
         self.address = f"{self.scheme}://127.0.0.1:{self.port}"
@@ -164,7 +164,7 @@ class Gateway:
         if os.path.exists(self.work + "/ready"):
             os.unlink(self.work + "/ready")
         with open(self.work + "/log", "a") as log:
-            self.process = start(self.argv, SERVER_CPU, stdout=subprocess.DEVNULL, stderr=log)
+            self.process = start(self.argv, self.cpu, stdout=subprocess.DEVNULL, stderr=log)
         self.pid = self.process.pid
         wait_for(lambda: os.path.exists(self.work + "/ready") or self.process.poll() is not None, "the gateway's start")
         if self.process.poll() is not None:

@@ -18,14 +18,17 @@ def build():
     subprocess.run(["ninja", "-C", BUILD, "--quiet"], check=True, stdout=subprocess.DEVNULL)
 
 
-def install(program, package):
-    """The peer, from Debian if it is not here. False when that can't be."""
-    if not shutil.which(program):
+def install(program, package, header=None):
+    """The peer, from Debian if it or its library is not here. False when that can't be."""
+    def is_here():
+        return shutil.which(program) is not None and (not header or os.path.exists("/usr/include/" + header))
+
+    if not is_here():
         print(f"installing {package}", file=sys.stderr)
         env = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
         subprocess.run("apt-get update -qq && apt-get install -y -qq --no-install-recommends " + package + " >/dev/null",
                        shell=True, env=env)
-    return shutil.which(program) is not None
+    return is_here()
 
 
 def folder():

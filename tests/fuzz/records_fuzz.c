@@ -2,7 +2,8 @@
 /* The gateway's own records. An input is records of u8 type (0 a new segment; else that of the record), u16
  * length and payload. Each segment starts with a record that announces a schema, two samplers and a stream of
  * each, since hardly any mutation has a schema's hash right. They are written to a journal, and then:
- *   - it is read as batches, from a few records on: what is given is what reading it all gives from there on;
+ *   - it is read as batches, from a few records on: what is given, and where it is said to be, is what
+ * reading it all gives from there on;
  *   - a ledger is made of it: whatever the records say, its sums hold, and its accounts come back from their
  * bytes. */
 #include "base/cursor.h"
@@ -97,9 +98,10 @@ struct given {
 static uint64_t mark_of(const struct journal_batch *item)
 {
     if (item->kind != JOURNAL_BATCH)
-        return (uint64_t)item->kind << 60 | item->count;
+        return (uint64_t)item->kind << 60 | (uint64_t)item->part << 40 | item->count;
     const struct batch *b = item->batch;
-    uint64_t mark = b->origin.first_seq * 31 + b->n + b->origin.producer[0] * 7;
+    uint64_t mark =
+        b->origin.first_seq * 31 + b->n + b->origin.producer[0] * 7 + (uint64_t)item->part * 65537;
     for (size_t i = 0; i < b->n; i++)
         for (uint32_t k = 0; k < b->events[i].schema->n_fields; k++)
             mark = mark * 1099511628211u + b->events[i].values[k].type +

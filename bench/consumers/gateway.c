@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* fanout_clients PORT CONSUMERS SECONDS WINDOW FILTERS SUBSCRIPTIONS: what bench/fanout gives to a gateway.
- * One publisher, which sends a BATCH of ROUND events a round and holds itself to the window of WELCOME;
- * CONSUMERS sockets with SUBSCRIPTIONS subscriptions each.
+ * One publisher, which sends a BATCH of ROUND events a round and holds itself to the window of WELCOME, and
+ * to WINDOW rounds that are not acknowledged; CONSUMERS sockets with SUBSCRIPTIONS subscriptions each.
  *
  * An event is what the peers get as a text of 128 bytes, here as typed values: its ULM line has 128 bytes,
  * which is checked. k takes each of ROUND values once a round, in another order than that of the events, so
@@ -60,6 +60,7 @@ struct program {
     uint64_t window, waiting;   /* bytes of BATCH that may be, and are, not acknowledged */
     uint32_t sizes[ROUNDS_MAX]; /* of the rounds that are not, by their number */
     uint64_t rounds, rounds_acked;
+    uint64_t rounds_max; /* that are not acknowledged */
 };
 
 static const struct slice host = {"node-042.grid.example", 21}, prog = {"transfer", 8};
@@ -175,7 +176,7 @@ static void publish_round(struct publisher *publisher)
     if (strbuf_failed(&p->frame))
         fail("memory");
     uint32_t size = (uint32_t)(p->frame.n - FRAME_HEAD);
-    while (p->waiting && (p->waiting + size > p->window || p->rounds - p->rounds_acked >= ROUNDS_MAX))
+    while (p->waiting && (p->waiting + size > p->window || p->rounds - p->rounds_acked >= p->rounds_max))
         take_answers(p, true);
     drain_write(p->fd, p->frame.p, p->frame.n);
     p->sizes[p->rounds++ % ROUNDS_MAX] = size;
@@ -233,7 +234,7 @@ static int hello(uint16_t port, uint8_t role, const struct frame_origin *origin,
     return fd;
 }
 
-static void program_open(struct program *p, uint16_t port)
+static void program_open(struct program *p, uint16_t port, uint32_t window)
 {
     struct frame_welcome welcome;
     *p = (struct program){.publisher = {publish_round, publish_idle}, .origin = {.epoch = 1}, .seed = 1};
@@ -246,6 +247,7 @@ static void program_open(struct program *p, uint16_t port)
     check_lines(p);
     p->fd = hello(port, PEER_PROGRAM, &p->origin, &welcome);
     p->window = welcome.window;
+    p->rounds_max = window && window < ROUNDS_MAX ? window : ROUNDS_MAX;
 }
 
 /* ---- consumers */
@@ -459,7 +461,7 @@ int main(int argc, char **argv)
             subscribe(&subscribers[i], (uint32_t)k + 1, slice_str(where));
         }
     }
-    program_open(&program, port);
+    program_open(&program, port, options.window);
     drain_run(&program.publisher, all, n, &options);
     exit(0); /* the thread that drains ends with it */
 }

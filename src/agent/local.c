@@ -5,9 +5,8 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/mem.h"
-#include "base/text.h"
 #include "event/block.h"
-#include "event/predicate.h"
+#include "event/select.h"
 #include "net/listen.h"
 #include "net/subscribe.h"
 
@@ -21,9 +20,9 @@ enum consumer_state { CONSUMER_GREETING, CONSUMER_HELLO, CONSUMER_READY, CONSUME
 
 struct subscription {
     uint32_t id;
-    char *events;            /* patterns */
-    struct predicate *where; /* NULL = all */
-    uint64_t lost;           /* not told yet */
+    struct selector *selector;
+    bool asks;     /* has patterns of event names */
+    uint64_t lost; /* not told yet */
 };
 
 struct consumer {
@@ -50,8 +49,7 @@ struct local {
 
 static void subscription_fini(struct subscription *s)
 {
-    mem_free(s->events);
-    predicate_destroy(s->where);
+    selector_destroy(s->selector);
     *s = (struct subscription){0};
 }
 
@@ -135,31 +133,58 @@ static void unsubscribe(struct consumer *c, uint32_t id)
     }
 }
 
+/* The member of that name that an agent knows; NULL: it knows none. */
+static struct slice *find_option(struct select_spec *spec, struct slice name)
+{
+    const struct {
+        const char *name;
+        struct slice *at;
+    } known[] = {{"host", &spec->hosts},
+                 {"on_change", &spec->on_change},
+                 {"cross", &spec->cross},
+                 {"delta", &spec->delta},
+                 {"every", &spec->every}};
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        if (slice_eq_str(name, known[i].name))
+            return known[i].at;
+    return NULL;
+}
+
+static int read_options(struct args options, struct select_spec *out, struct diag *why)
+{
+    struct arg a;
+    while (args_next(&options, &a)) {
+        struct slice *at = find_option(out, a.name);
+        if (!at)
+            return diag_set(why, E_PROTO, 0,
+                            "%.*s: an agent does not know this option of a subscription, only host, on_change, "
+                            "cross, delta and every; ask a gateway",
+                            (int)(a.name.n < 32 ? a.name.n : 32), a.name.p);
+        *at = value_slice(a.value); /* text: frame_get_subscribe looks */
+    }
+    return 0;
+}
+
 static void on_subscribe(struct consumer *c, struct slice payload)
 {
     struct frame_subscribe f;
-    struct subscription s = {0};
     struct diag why = {0};
     if (frame_get_subscribe(payload, &f) < 0) {
         say_bye(c, BYE_PROTOCOL, "malformed SUBSCRIBE");
         return;
     }
     unsubscribe(c, f.id); /* the same number again replaces it */
-    s.id = f.id;
-    if (f.options.n) {
-        answer(c, f.id, 2, "an agent knows no options of a subscription but events and WHERE; ask a gateway");
-        return;
-    }
     if (c->n == LOCAL_SUBSCRIPTIONS_MAX) {
         answer(c, f.id, 1, "too many subscriptions on one connection");
         return;
     }
-    if (f.where.n && predicate_compile(f.where, clock_utc_ns(), &s.where, &why) < 0) {
+    struct subscription s = {.id = f.id, .asks = f.events.n > 0};
+    struct select_spec spec = {.events = f.events, .where = f.where};
+    if (read_options(f.options, &spec, &why) < 0 ||
+        selector_create(&spec, clock_utc_ns(), &s.selector, &why) < 0) {
         answer(c, f.id, 2, why.message);
         return;
     }
-    s.events = mem_alloc(f.events.n + 1);
-    memcpy(s.events, f.events.p, f.events.n);
     c->subscriptions[c->n++] = s;
     answer(c, f.id, 0, "");
     c->local->on_change(c->local->arg);
@@ -324,7 +349,7 @@ bool local_asks(const struct local *l, const char *event)
 {
     for (const struct consumer *c = l->first; c; c = c->next)
         for (size_t i = 0; i < c->n; i++)
-            if (c->subscriptions[i].events[0] && text_glob_any(slice_str(c->subscriptions[i].events), slice_str(event)))
+            if (c->subscriptions[i].asks && selector_wants_event(c->subscriptions[i].selector, slice_str(event)))
                 return true;
     return false;
 }
@@ -367,7 +392,7 @@ static void select_events(struct consumer *c, struct subscription *s, const stru
     struct block_writer *w = c->local->writer;
     for (size_t i = 0; i < b->n; i++) {
         const struct event *e = &b->events[i];
-        if (!text_glob_any(slice_str(s->events), e->schema->name) || (s->where && !predicate_test(s->where, e)))
+        if (!selector_test(s->selector, e))
             continue;
         int r = block_writer_add(w, e);
         if (r == E_LIMIT) {

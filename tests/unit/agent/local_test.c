@@ -99,6 +99,7 @@ static void receive(struct side *s, int fd, struct strbuf *in)
 struct got {
     uint64_t events, lost, frames[256];
     uint16_t status;
+    char text[256]; /* of the last answer */
 };
 
 static struct got count(struct strbuf *in)
@@ -121,6 +122,7 @@ static struct got count(struct strbuf *in)
         } else if (f.type == FRAME_SUBSCRIBED) {
             assert_int_equal(frame_get_subscribed(f.payload, &answer), 0);
             g.status = answer.status;
+            (void)snprintf(g.text, sizeof g.text, "%.*s", SLICE_ARG(answer.text));
         }
         strbuf_consume(in, (size_t)n);
     }
@@ -170,6 +172,80 @@ static void patterns_and_predicate(void **state)
         turn(&s);
     assert_int_equal(s.changes, 2);
     assert_false(local_has_any(s.local));
+    strbuf_fini(&in);
+    end(&s);
+}
+
+static void subscribe_with(int fd, uint32_t id, const char *option, struct value value)
+{
+    struct args_writer w = {0};
+    struct strbuf out = {0};
+    args_add(&w, slice_str(option), value);
+    frame_put_subscribe(&out, &(struct frame_subscribe){.id = id,
+                                                        .events = SLICE_LIT("cpu"),
+                                                        .where = SLICE_LIT(""),
+                                                        .options = args_of(&w)});
+    assert_int_equal(write(fd, out.p, out.n), out.n);
+    strbuf_fini(&out);
+    args_writer_fini(&w);
+}
+
+/* Values 1 1 2 2 5 5 in turn: what each option makes of them, on one connection. */
+static void options(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *option, *text;
+        uint64_t events;
+    } cases[] = {{"on_change", "v", 3}, {"cross", "v:5:1", 1}, {"delta", "v:3", 2},
+                 {"every", "1s", 1},    {"host", "h*", 6},     {"host", "other", 0}};
+    struct side s;
+    struct strbuf in = {0};
+    begin(&s);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        int fd = dial(&s);
+        say(fd, NULL, PEER_CONSUMER);
+        subscribe_with(fd, 1, cases[i].option, value_text(slice_str(cases[i].text)));
+        receive(&s, fd, &in);
+        struct got g = count(&in);
+        assert_int_equal(g.frames[FRAME_SUBSCRIBED], 1);
+        assert_int_equal(g.status, 0);
+        for (int64_t k = 0; k < 6; k++)
+            give(&s, "cpu", (int64_t[]){1, 2, 5}[k / 2], 0);
+        receive(&s, fd, &in);
+        assert_int_equal(count(&in).events, cases[i].events);
+        assert_int_equal(close(fd), 0);
+        for (int k = 0; k < 10 && local_has_any(s.local); k++)
+            turn(&s);
+    }
+    strbuf_fini(&in);
+    end(&s);
+}
+
+static void options_that_are_refused(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *option, *text, *says;
+    } cases[] = {{"from", "oldest", "from: an agent does not know"},
+                 {"durable", "x", "durable: an agent does not know"},
+                 {"cross", "v", "cross: "},
+                 {"host", "[", "host: "}};
+    struct side s;
+    struct strbuf in = {0};
+    begin(&s);
+    int fd = dial(&s);
+    say(fd, NULL, PEER_CONSUMER);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        subscribe_with(fd, 1, cases[i].option, value_text(slice_str(cases[i].text)));
+        receive(&s, fd, &in);
+        struct got g = count(&in);
+        assert_int_not_equal(g.status, 0);
+        assert_memory_equal(g.text, cases[i].says, strlen(cases[i].says));
+        assert_false(local_has_any(s.local));
+    }
+    assert_int_equal(s.changes, 0);
+    assert_int_equal(close(fd), 0);
     strbuf_fini(&in);
     end(&s);
 }
@@ -257,6 +333,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(patterns_and_predicate),
+        cmocka_unit_test(options),
+        cmocka_unit_test(options_that_are_refused),
         cmocka_unit_test(everything_asks_for_nothing),
         cmocka_unit_test(slow_consumer),
         cmocka_unit_test(refusals),

@@ -9,6 +9,7 @@
 #include "cmd/stop.h"
 #include "cmd/verbs.h"
 #include "gateway/config.h"
+#include "net/dial.h"
 #include "net/secure.h"
 
 #include <errno.h>
@@ -250,7 +251,7 @@ static void check_identities(struct doctor *d)
     if (d->options->question.identity)
         strbuf_add_str(&own, d->options->question.identity);
     else
-        ask_default_identity(&own);
+        dial_default_identity(&own);
     if (own.n)
         check_certificate(d, own.p);
     strbuf_fini(&own);
@@ -270,7 +271,7 @@ static void choose_gateway(struct doctor *d)
         strbuf_add_str(&d->gateway, d->options->question.gateway);
         return;
     }
-    ask_default_gateway(&d->gateway);
+    dial_default_gateway(&d->gateway);
     const char *list = d->config ? d->config->gateways : "";
     if (!list[0] || access(d->gateway.p + sizeof "unix:" - 1, F_OK) == 0)
         return;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cmd/site_folders.h"
 
-#include "net/ask.h"
+#include "net/dial.h"
 
 #include <unistd.h>
 
@@ -22,7 +22,7 @@ void site_folder(struct strbuf *out)
 void identity_folder(enum tls_role role, struct strbuf *out)
 {
     if (role == TLS_OPERATOR)
-        ask_default_identity(out);
+        dial_default_identity(out);
     else
         folder(out, role == TLS_GATEWAY ? "site" : "identity");
 }

@@ -9,7 +9,7 @@
 
 /* /var/lib/gridline/site, or ~/.local/share/gridline/site. */
 void site_folder(struct strbuf *out);
-/* An agent's: /var/lib/gridline/identity, or ~/.local/share/gridline/identity. An operator's: ask_default_identity. A
+/* An agent's: /var/lib/gridline/identity, or ~/.local/share/gridline/identity. An operator's: dial_default_identity. A
  * gateway's: site_folder. */
 void identity_folder(enum tls_role role, struct strbuf *out);
 /* This host's name, as agents have it. */

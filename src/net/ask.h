@@ -16,7 +16,7 @@
 #include "net/control.h"
 
 struct ask_options {
-    const char *gateway; /* NULL or "": that of this host, ask_default_gateway */
+    const char *gateway; /* NULL or "": that of this host, dial_default_gateway */
     const char
         *identity;    /* folder (net/tls.h) for tls://; NULL: GRIDLINE_IDENTITY, or else in the home folder */
     const char *prog; /* who asks, for the gateway's log */
@@ -59,10 +59,5 @@ typedef int (*ask_row)(void *arg, const struct frame_answer *row);
 /* 0: the last answer is in *end, whatever its status. After a failure the connection is of no more use. */
 int ask_run(struct ask *a, const struct ask_question *q, ask_row row, void *arg, struct ask_end *end,
             struct diag *why);
-
-/* Where this user's gateway has its socket by default: "unix:/run/gridline/gateway.sock", ... */
-void ask_default_gateway(struct strbuf *out);
-/* Where this user's identity is by default; empty: there is no home folder. */
-void ask_default_identity(struct strbuf *out);
 
 #endif

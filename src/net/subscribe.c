@@ -108,6 +108,7 @@ void frame_put_subscribed(struct strbuf *out, const struct frame_subscribed *s)
     strbuf_add_u16(out, s->status);
     strbuf_add_text(out, s->text);
     put_position(out, s->position);
+    strbuf_add_u64(out, s->journal);
     frame_end(out, at);
 }
 
@@ -119,6 +120,8 @@ int frame_get_subscribed(struct slice payload, struct frame_subscribed *out)
     s.text = cursor_text(&c);
     if (cursor_left(&c))
         s.position = get_position(&c);
+    if (!c.bad && cursor_left(&c))
+        s.journal = cursor_u64(&c);
     if (c.bad || !text_is_utf8(s.text))
         return E_PROTO;
     *out = s;

@@ -55,6 +55,7 @@ struct frame_subscribed {
     uint16_t status; /* enum control_status: 0 = it runs; else text says why not */
     struct slice text;
     struct position position; /* what comes is behind this; record 0 from who keeps no journal */
+    uint64_t journal;         /* which journal that is a place in: another one has another number; 0 = not told */
 };
 
 struct frame_events {

@@ -175,7 +175,7 @@ static void fuzz_subscribed(struct slice payload)
         return;
     frame_put_subscribed(&out, &a);
     check(frame_get_subscribed(again(FRAME_SUBSCRIBED), &b) == 0 && a.id == b.id && a.status == b.status &&
-          slice_eq(a.text, b.text));
+          slice_eq(a.text, b.text) && a.journal == b.journal && position_compare(a.position, b.position) == 0);
 }
 
 static void fuzz_events(struct slice payload)

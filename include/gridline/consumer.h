@@ -110,7 +110,8 @@ enum gridline_gap {
     GRIDLINE_GAP_SLOW = 0,    /* this program was too slow for them */
     GRIDLINE_GAP_GONE = 1,    /* the gateway no longer has them */
     GRIDLINE_GAP_JOURNAL = 2, /* it has another journal than before: what was in the old one is not there */
-    GRIDLINE_GAP_BROKEN = 3   /* the connection broke, and the other end (an agent) keeps nothing */
+    GRIDLINE_GAP_BROKEN = 3,  /* the connection broke, and the other end (an agent) keeps nothing */
+    GRIDLINE_GAP_DAMAGED = 4  /* they came, and can't be read */
 };
 
 /* 1: *item is the next one, borrowed until the next call. 0: there was none within timeout_ms (0: look, do not wait;
@@ -148,12 +149,12 @@ GRIDLINE_API int gridline_item_number(const gridline_item *item, const char *nam
 
 /* How an answer ended: the exit codes of the commands. */
 enum gridline_status {
-    GRIDLINE_DONE = 0,
-    GRIDLINE_FAILED = 1,
-    GRIDLINE_USAGE = 2,
-    GRIDLINE_NOT_FOUND = 3,
-    GRIDLINE_PARTLY = 4,
-    GRIDLINE_NOT_ALLOWED = 5
+    GRIDLINE_STATUS_DONE = 0,
+    GRIDLINE_STATUS_FAILED = 1,
+    GRIDLINE_STATUS_USAGE = 2,
+    GRIDLINE_STATUS_NOT_FOUND = 3,
+    GRIDLINE_STATUS_PARTLY = 4,
+    GRIDLINE_STATUS_NOT_ALLOWED = 5
 };
 
 /* A row of an answer (GRIDLINE_ITEM_ROW, or GRIDLINE_ITEM_EVENT where rows are events), borrowed for the call, in which

@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "gateway/cursors.h"
 
+#include "base/clock.h"
 #include "base/text.h"
+
+#include <sys/random.h>
 
 struct cursor_mark *cursors_find(struct cursors *c, struct slice name)
 {
@@ -57,8 +60,18 @@ void cursors_remove(struct cursor_mark *m)
     m->owner = NULL;
 }
 
+void cursors_name_journal(struct cursors *c)
+{
+    if (c->journal)
+        return;
+    if (getrandom(&c->journal, sizeof c->journal, 0) != (ssize_t)sizeof c->journal || c->journal == 0)
+        c->journal = (uint64_t)clock_utc_ns(); /* no other journal began in the same nanosecond here */
+    c->is_journal_dirty = true;
+}
+
 void cursors_dirty_all(struct cursors *c)
 {
+    c->is_journal_dirty = c->journal != 0;
     for (size_t i = 0; i < c->n; i++)
         c->all[i].is_dirty = !c->all[i].is_removed || c->all[i].is_dirty;
 }
@@ -73,10 +86,21 @@ static void put_record(struct strbuf *out, const struct cursor_mark *m)
     strbuf_add_char(out, m->is_removed);
 }
 
+/* false: it stays dirty. */
+static bool write_journal(const struct cursors *c, struct strbuf *out,
+                          int (*write)(void *arg, struct slice record), void *arg)
+{
+    const struct cursor_mark m = {.position = {.record = c->journal}};
+    put_record(out, &m);
+    return !strbuf_failed(out) && write(arg, strbuf_slice(out)) == 0;
+}
+
 bool cursors_write(struct cursors *c, int (*write)(void *arg, struct slice record), void *arg)
 {
     struct strbuf out = {0};
-    bool is_all = true;
+    if (c->is_journal_dirty)
+        c->is_journal_dirty = !write_journal(c, &out, write, arg);
+    bool is_all = !c->is_journal_dirty;
     for (size_t i = 0; i < c->n; i++) {
         struct cursor_mark *m = &c->all[i];
         if (!m->is_dirty)
@@ -101,6 +125,11 @@ int cursors_restore(struct cursors *c, struct slice record)
     bool is_gone = cursor_u8(&k) != 0;
     if (k.bad)
         return E_PROTO;
+    if (name.n == 0) {
+        c->journal = at.record;
+        c->is_journal_dirty = false;
+        return 0;
+    }
     struct cursor_mark *m = is_gone ? cursors_find(c, name) : cursors_open(c, name, at, used);
     if (!m)
         return is_gone ? 0 : E_PROTO;

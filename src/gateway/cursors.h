@@ -20,6 +20,8 @@ struct cursor_mark {
 };
 
 struct cursors {
+    uint64_t journal;      /* the number of the journal, random: another one has another; 0 = none yet */
+    bool is_journal_dirty; /* as of a mark; its record has no name, and the number as its position's record */
     struct cursor_mark all[CURSORS_MAX];
     size_t n;
 };
@@ -33,6 +35,8 @@ void cursors_remove(struct cursor_mark *m);
 
 /* Writes those that are dirty, by write: 0, or it is tried again next time. False: some are left. */
 bool cursors_write(struct cursors *c, int (*write)(void *arg, struct slice record), void *arg);
+/* After the restore: gives the journal its number if it has none. */
+void cursors_name_journal(struct cursors *c);
 void cursors_dirty_all(struct cursors *c);
 /* A record: text name, position, i64 used, u8 1 = it is gone. E_PROTO. */
 int cursors_restore(struct cursors *c, struct slice record);

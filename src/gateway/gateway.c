@@ -461,6 +461,7 @@ static int open_store(struct gateway *g, struct diag *why)
     if (r == 0) {
         g->ingest = ingest_create(&g->ledger, g->store, &options);
         r = g->ingest ? ingest_restore(g->ingest) : -ENOMEM;
+        cursors_name_journal(&g->cursors);
     }
     if (r == 0) {
         g->own = own_create(g->ingest);

@@ -97,8 +97,9 @@ static void on_position(struct subscriber *s, uint32_t id, struct position p)
 static void answer(struct session_consumer *c, uint32_t id, enum control_status status, const char *text,
                    struct position at)
 {
-    const struct frame_subscribed f = {
+    struct frame_subscribed f = {
         .id = id, .status = (uint16_t)status, .text = slice_str(text), .position = at};
+    f.journal = subscriptions_journal(subscriptions_of(c));
     frame_put_subscribed(&session_all(c->session)->out, &f);
     session_send(c->session);
 }

@@ -457,6 +457,11 @@ void subscriptions_forget(struct subscriptions *all, struct subscriber *of)
         tell_demand(all);
 }
 
+uint64_t subscriptions_journal(const struct subscriptions *all)
+{
+    return all->options.cursors ? all->options.cursors->journal : 0;
+}
+
 int subscriptions_remove_durable(struct subscriptions *all, struct slice name)
 {
     struct cursor_mark *m = all->options.cursors ? cursors_find(all->options.cursors, name) : NULL;

@@ -96,6 +96,8 @@ void subscriptions_writable(struct subscriptions *all, struct subscriber *s);
 /* Its consumer is done with all up to there: moves a durable one's cursor. */
 void subscriptions_consumed(struct subscriptions *all, struct subscriber *s, uint32_t id, struct position p);
 
+/* The number of the journal that positions are places in; 0 = there is none. */
+uint64_t subscriptions_journal(const struct subscriptions *all);
 /* Forgets a durable name that nobody reads by. E_NODATA: there is none; -EBUSY. */
 int subscriptions_remove_durable(struct subscriptions *all, struct slice name);
 

@@ -19,6 +19,7 @@ extern const struct verb verb_log;
 extern const struct verb verb_merge;
 extern const struct verb verb_sense;
 extern const struct verb verb_sensor;
+extern const struct verb verb_subscriptions;
 extern const struct verb verb_tail;
 extern const struct verb verb_token;
 extern const struct verb verb_worker;

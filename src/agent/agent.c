@@ -60,6 +60,7 @@ struct agent {
     bool is_trimmed;
 
     struct settings settings; /* of gateways: the last layer of the configuration */
+    struct strbuf demand;     /* what the gateway's consumers ask for: requests (net/demand.h) */
     struct control *control;
     const struct secure_ops *secure; /* NULL: no address needs TLS */
     struct secure *identity;
@@ -219,16 +220,27 @@ static bool port_is_active(void *arg, uint16_t port, int64_t hold_ns)
     return portmon_is_active(a->portmon, port, clock_mono_ns(), hold_ns);
 }
 
-static bool is_asked(void *arg, const char *event)
+/* Subscriptions on this host name no period. */
+static int64_t asked_period(void *arg, const char *event, int64_t own_ns)
 {
     struct agent *a = arg;
-    return local_asks(a->sinks.local, event);
+    int64_t local_ns = a->sinks.local && local_asks(a->sinks.local, event) ? own_ns : 0;
+    int64_t gateway_ns = demand_period_ns(strbuf_slice(&a->demand), slice_str(event), own_ns);
+    return gateway_ns && (!local_ns || gateway_ns < local_ns) ? gateway_ns : local_ns;
+}
+
+/* Starting and stopping is told: its round is ended with what else there is to tell. */
+static void look_at_requests(struct agent *a)
+{
+    manager_set_requests(a->manager, asked_period, a);
+    a->has_news = true;
 }
 
 static void on_requests(void *arg)
 {
     struct agent *a = arg;
-    manager_set_requests(a->manager, is_asked, a);
+    look_at_requests(a);
+    keep_time(a);
     arm(a);
 }
 
@@ -538,6 +550,18 @@ static void on_control(void *arg, const struct frame_control *question)
     a->has_news = true;
 }
 
+static void on_demand(void *arg, const struct frame_demand *d)
+{
+    struct agent *a = arg;
+    strbuf_reset(&a->demand);
+    strbuf_add_slice(&a->demand, d->list);
+    if (strbuf_failed(&a->demand)) {
+        strbuf_reset(&a->demand);
+        log_error("what the gateway asks of sensors on request is not heeded: no memory");
+    }
+    look_at_requests(a);
+}
+
 static void on_way(void *arg, enum upstream_way way, const char *why)
 {
     struct agent *a = arg;
@@ -577,6 +601,7 @@ static const struct upstream_ops upstream_ops = {.on_mark = on_mark,
                                                  .on_settings = on_settings,
                                                  .on_exchange = on_exchange,
                                                  .on_control = on_control,
+                                                 .on_demand = on_demand,
                                                  .on_way = on_way,
                                                  .on_certificate = on_certificate,
                                                  .on_over = on_over,
@@ -825,6 +850,7 @@ void agent_destroy(struct agent *a)
     if (a->identity)
         a->secure->close(a->identity);
     settings_fini(&a->settings);
+    strbuf_fini(&a->demand);
     strbuf_fini(&a->document);
     strbuf_fini(&a->document_name);
     config_destroy(a->config);

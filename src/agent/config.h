@@ -40,6 +40,7 @@ struct sensor_config {
     struct config_origin from; /* where it was first named: the line of the first key in it */
     enum sensor_mode mode;
     int64_t every_ns;       /* δt */
+    int64_t fastest_ns;     /* on request: no more often than that, whoever asks */
     int64_t refresh_ns;     /* Δt */
     bool compares_previous; /* the seed's rule: with the previous sample, not the one last sent */
     uint8_t priority;

@@ -182,7 +182,7 @@ static bool same_changes(const struct sensor_config *a, const struct sensor_conf
 bool config_same_sensor(const struct sensor_config *a, const struct sensor_config *b)
 {
     return a->ops == b->ops && strcmp(a->name, b->name) == 0 && a->mode == b->mode &&
-           a->every_ns == b->every_ns && a->refresh_ns == b->refresh_ns &&
+           a->every_ns == b->every_ns && a->fastest_ns == b->fastest_ns && a->refresh_ns == b->refresh_ns &&
            a->compares_previous == b->compares_previous && a->priority == b->priority &&
            a->hold_ns == b->hold_ns && a->n_ports == b->n_ports &&
            (a->n_ports == 0 || memcmp(a->ports, b->ports, a->n_ports * sizeof *a->ports) == 0) &&

@@ -26,7 +26,8 @@ struct running {
     struct streams *streams;
     struct event *readable; /* NULL = no descriptor is watched */
     int64_t due_ns;
-    unsigned slow; /* its period is that many times the configured one */
+    int64_t asked_ns; /* the period that it is asked for in; 0 = by nobody, or it does not run on request */
+    unsigned slow;    /* its period is that many times the one configured or asked for */
     bool is_active, is_failing;
     double predicted_ns; /* CPU of one run, when it was tried; 0 = not known */
 };
@@ -42,7 +43,7 @@ struct manager {
     struct flow *flow;
     struct running *first;
     struct position *positions;
-    bool (*asks)(void *arg, const char *event);
+    manager_asks asks;
     void *asks_arg;
     bool (*port_is_active)(void *arg, uint16_t port, int64_t hold_ns);
     void *port_arg;
@@ -105,7 +106,7 @@ static void ignore_mark(struct sensor_out *out, struct slice position)
 
 static int64_t period(const struct running *r)
 {
-    return r->config->every_ns * r->slow;
+    return (r->asked_ns ? r->asked_ns : r->config->every_ns) * r->slow;
 }
 
 /* The next multiple of the period: all sensors of one period meet there. */
@@ -209,7 +210,8 @@ static void activate(struct running *r, bool is_active)
         return;
     r->is_active = is_active;
     if (is_active) {
-        r->due_ns = 0; /* now; its descriptor is watched from then on */
+        r->due_ns = 0;             /* now; its descriptor is watched from then on */
+        streams_renew(r->streams); /* who asks now has not seen what was sent before */
     } else {
         unwatch(r);
         instance_close(r->instance);
@@ -223,14 +225,21 @@ static void activate(struct running *r, bool is_active)
 
 /* ---------------------------------------------------------------- modes */
 
-static bool is_asked_for(const struct manager *m, const struct sensor_config *c)
+static int64_t smaller_period(int64_t a, int64_t b)
 {
-    if (!m->asks)
-        return false;
+    return a && (b == 0 || a < b) ? a : b;
+}
+
+/* By whoever asks for it most often, within what its configuration allows; 0 = by nobody. */
+static int64_t asked_period(const struct manager *m, const struct sensor_config *c)
+{
+    if (!m->asks || c->mode != MODE_ON_REQUEST)
+        return 0;
+    int64_t asked_ns = m->asks(m->asks_arg, c->name, c->every_ns);
     for (const struct sensor_schema *s = c->ops->schemas; s && s->name; s++)
-        if (m->asks(m->asks_arg, s->name))
-            return true;
-    return m->asks(m->asks_arg, c->name);
+        asked_ns = smaller_period(m->asks(m->asks_arg, s->name, c->every_ns), asked_ns);
+    int64_t least_ns = c->every_ns < c->fastest_ns ? c->every_ns : c->fastest_ns;
+    return asked_ns && asked_ns < least_ns ? least_ns : asked_ns;
 }
 
 static bool has_traffic(const struct manager *m, const struct sensor_config *c)
@@ -241,15 +250,17 @@ static bool has_traffic(const struct manager *m, const struct sensor_config *c)
     return false;
 }
 
-static bool should_run(const struct manager *m, const struct sensor_config *c)
+static bool should_run(const struct running *r)
 {
+    const struct manager *m = r->manager;
+    const struct sensor_config *c = r->config;
     if (m->is_suspended)
         return false;
     switch (c->mode) {
     case MODE_ALWAYS:
         return true;
     case MODE_ON_REQUEST:
-        return is_asked_for(m, c);
+        return r->asked_ns > 0;
     case MODE_PORT:
         return has_traffic(m, c);
     case MODE_OFF:
@@ -258,14 +269,33 @@ static bool should_run(const struct manager *m, const struct sensor_config *c)
     return false;
 }
 
+/* One that goes on is due at the next multiple of the new period; one that starts, at once. */
+static void set_asked(struct running *r, int64_t asked_ns)
+{
+    bool is_other = asked_ns != r->asked_ns;
+    r->asked_ns = asked_ns;
+    if (!is_other || !asked_ns)
+        return;
+    if (r->is_active && r->due_ns)
+        set_due(r, clock_mono_ns());
+    log_info("sensor %s is asked for every %g s", r->name, (double)asked_ns / 1e9);
+}
+
+/* Is it to run, and how often? */
+static void look(struct running *r)
+{
+    set_asked(r, asked_period(r->manager, r->config));
+    activate(r, should_run(r));
+}
+
 static void apply_modes(struct manager *m, enum sensor_mode mode)
 {
     for (struct running *r = m->first; r; r = r->next)
         if (r->config->mode == mode)
-            activate(r, should_run(m, r->config));
+            look(r);
 }
 
-void manager_set_requests(struct manager *m, bool (*asks)(void *arg, const char *event), void *arg)
+void manager_set_requests(struct manager *m, manager_asks asks, void *arg)
 {
     m->asks = asks;
     m->asks_arg = arg;
@@ -401,7 +431,7 @@ void manager_configure(struct manager *m, const struct agent_config *c)
     }
     stop_old(m, old); /* their configuration is still there: the caller frees it after this */
     for (struct running *r = m->first; r; r = r->next) {
-        activate(r, should_run(m, r->config));
+        look(r);
         if (!r->is_active && r->config->mode != MODE_OFF && !m->is_suspended)
             calibrate(r);
     }
@@ -545,7 +575,7 @@ void manager_suspend(struct manager *m, bool is_suspended)
         return;
     m->is_suspended = is_suspended;
     for (struct running *r = m->first; r; r = r->next)
-        activate(r, should_run(m, r->config));
+        look(r);
 }
 
 bool manager_is_suspended(const struct manager *m)

@@ -6,8 +6,9 @@
  * everything that is due (manager_run), then one flow_end. A sensor with a descriptor is also sampled when
  * that becomes readable.
  *
- * Modes: always; on request, while a subscription on this host asks for its events; port, while a listed port
- * has traffic, and for the hold time after. Reloading keeps every sensor whose configuration did not change;
+ * Modes: always; on request, while a subscription on this host or at the gateway asks for its events, as often
+ * as who asks for it most often wants it, but no more often than its configuration allows; port, while a listed
+ * port has traffic, and for the hold time after. Reloading keeps every sensor whose configuration did not change;
  * changed ones are replaced, with their position; others go or come. */
 #ifndef GRIDLINE_AGENT_MANAGER_H
 #define GRIDLINE_AGENT_MANAGER_H
@@ -41,8 +42,11 @@ void manager_set_position(struct manager *m, struct slice name, struct slice pos
 void manager_run(struct manager *m, int64_t now_ns);
 int64_t manager_next_ns(const struct manager *m); /* INT64_MAX: nothing is due ever */
 
-/* Looks again at who asks for what: starts and stops sensors on request. asks(arg, event name). */
-void manager_set_requests(struct manager *m, bool (*asks)(void *arg, const char *event), void *arg);
+/* Looks again at who asks for what: starts and stops sensors on request, and sets their periods. asks gives the
+ * smallest period that somebody wants events of that name in, where own_ns stands for the sensor's own; 0 =
+ * nobody asks. */
+typedef int64_t (*manager_asks)(void *arg, const char *event, int64_t own_ns);
+void manager_set_requests(struct manager *m, manager_asks asks, void *arg);
 /* The same for ports: is_active(arg, port, hold). */
 void manager_set_ports(struct manager *m, bool (*is_active)(void *arg, uint16_t port, int64_t hold_ns),
                        void *arg);

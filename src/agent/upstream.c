@@ -38,6 +38,30 @@ int upstream_send_frame(struct upstream *u)
     return r;
 }
 
+/* ---------------------------------------------------------------- demand */
+
+static void tell_demand(struct upstream *u, const struct frame_demand *d)
+{
+    u->has_demand = d->n > 0;
+    if (u->ops->on_demand)
+        u->ops->on_demand(u->arg, d);
+}
+
+void upstream_end_demand(struct upstream *u)
+{
+    if (u->has_demand)
+        tell_demand(u, &(struct frame_demand){.list = SLICE_LIT("")});
+}
+
+static int on_demand(struct upstream *u, struct slice payload)
+{
+    struct frame_demand d;
+    if (frame_get_demand(payload, &d) < 0)
+        return E_PROTO;
+    tell_demand(u, &d);
+    return 0;
+}
+
 /* ---------------------------------------------------------------- the connection's callbacks */
 
 static bool is_loopback(const struct sockaddr_storage *sa)
@@ -81,6 +105,7 @@ static void on_down(void *arg)
 {
     struct upstream *u = arg;
     u->is_down = true;
+    upstream_end_demand(u);
     upstream_lease_down(u);
     upstream_datagram_down(u);
     if (u->ops->on_state)
@@ -127,6 +152,8 @@ static int on_frame(void *arg, const struct frame *f)
         return upstream_lease_frame(u, f->payload);
     case FRAME_CONTROL:
         return on_control(u, f->payload);
+    case FRAME_DEMAND:
+        return on_demand(u, f->payload);
     case FRAME_STREAM_OK:
         return upstream_stream_ok(u, f->payload);
     case FRAME_SCHEMA_OK:

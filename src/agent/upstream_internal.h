@@ -85,6 +85,7 @@ struct upstream {
     bool is_unix, has_tls, is_trusted; /* is_trusted: orders are taken */
     struct sockaddr_storage peer;
     uint64_t control_refused;
+    bool has_demand; /* the last that was told is not empty */
     struct lease lease;
     struct datagrams datagrams;
 
@@ -115,6 +116,8 @@ struct upstream {
 struct batch_clock upstream_clock(const struct upstream *u);
 /* u->frame holds one whole frame made by frame_put_*: sent, and forgotten. As uplink_send. */
 int upstream_send_frame(struct upstream *u);
+/* What was asked for is no longer: a registration begins without, and without a connection nobody hears. */
+void upstream_end_demand(struct upstream *u);
 
 /* upstream_lease.c */
 void upstream_lease_up(struct upstream *u);

@@ -154,6 +154,8 @@ static void granted(struct upstream *u, const struct frame_lease *f)
     struct lease *l = &u->lease;
     bool is_answer = f->number || f->t0_ns, was_held = l->is_held; /* else it answers SAMPLES_ORIGIN */
     bool is_renewal = f->number && f->number == l->number && l->asked_ns;
+    if (is_answer && !f->number) /* what was asked for before is behind the registration by now, or void */
+        upstream_end_demand(u);
     l->worker = f->worker;
     l->lease_ms = at_least(f->lease_ms, LEASE_MIN_MS);
     l->renew_ms = at_least(f->renew_ms, RENEW_MIN_MS);

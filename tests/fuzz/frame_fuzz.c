@@ -3,6 +3,7 @@
  * detection as the bytes of a connection. The head's checksum would stop nearly every mutation, so it is put
  * right first. What a payload decodes to must encode again and decode to the same. */
 #include "base/crc32c.h"
+#include "net/demand.h"
 #include "net/frame.h"
 #include "net/subscribe.h"
 
@@ -210,6 +211,22 @@ static void fuzz_position(struct slice payload)
     check(position_parse(slice_of(text, position_print(text, a)), &b) && position_compare(a, b) == 0);
 }
 
+static void fuzz_demand(struct slice payload)
+{
+    struct frame_demand a, b;
+    struct demand_request r;
+    uint32_t n = 0;
+    if (frame_get_demand(payload, &a) < 0)
+        return;
+    check(a.n <= DEMAND_MAX && a.list.n <= DEMAND_BYTES_MAX);
+    for (struct slice list = a.list; demand_next(&list, &r); n++)
+        check(r.events.n > 0 && r.events.n <= DEMAND_EVENTS_MAX);
+    check(n == a.n); /* it was checked as a whole */
+    frame_put_demand(&out, 7, &a);
+    check(frame_get_demand(again(FRAME_DEMAND), &b) == 0 && a.number == b.number && a.n == b.n &&
+          slice_eq(a.list, b.list));
+}
+
 static void fuzz_payload(uint8_t type, struct slice payload)
 {
     static void (*const by_type[])(struct slice) = {
@@ -231,6 +248,7 @@ static void fuzz_payload(uint8_t type, struct slice payload)
         [FRAME_CONSUMED] = fuzz_position,
         [FRAME_EVENTS] = fuzz_events,
         [FRAME_GAP] = fuzz_gap,
+        [FRAME_DEMAND] = fuzz_demand,
     };
     strbuf_reset(&out);
     if (type < sizeof by_type / sizeof *by_type && by_type[type])

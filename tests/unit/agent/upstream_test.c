@@ -23,8 +23,10 @@ struct world {
     bool is_denied;
     char why[200], key[64], value[64], verb[64];
     struct timesync_exchange exchange;
-    unsigned ways;
+    unsigned ways, demands;
     enum upstream_way way;
+    uint32_t demanded; /* requests of the last demand */
+    int64_t demand_cpu_ns;
 
     struct sensor_config config;
     struct streams *streams;
@@ -107,6 +109,14 @@ static void on_control(void *arg, const struct frame_control *c)
     assert_int_equal(upstream_answer(w->u, &a), 0);
 }
 
+static void on_demand(void *arg, const struct frame_demand *d)
+{
+    struct world *w = arg;
+    w->demands++;
+    w->demanded = d->n;
+    w->demand_cpu_ns = demand_period_ns(d->list, SLICE_LIT("cpu"), NS_PER_S);
+}
+
 static void describe(void *arg, struct args_writer *properties, struct args_writer *settings)
 {
     (void)arg;
@@ -126,6 +136,7 @@ static const struct upstream_ops ops = {.describe = describe,
                                         .on_settings = on_settings,
                                         .on_exchange = on_exchange,
                                         .on_control = on_control,
+                                        .on_demand = on_demand,
                                         .on_way = on_way,
                                         .on_over = on_over,
                                         .clock = clock_of};
@@ -895,11 +906,76 @@ static void test_control(void **state)
     world_close(&w);
 }
 
+/* ---------------------------------------------------------------- demand */
+
+static void demand(struct world *w, struct fake_gateway *g, struct slice events, uint32_t period_ms)
+{
+    struct strbuf list = {0}, out = {0};
+    unsigned before = w->demands;
+    struct frame_demand d = {.number = 1, .n = events.n > 0};
+    if (events.n)
+        demand_put(&list, &(struct demand_request){events, period_ms});
+    d.list = strbuf_slice(&list);
+    frame_put_demand(&out, 0, &d);
+    fake_send(g, &out);
+    strbuf_fini(&list);
+    until(w, w->demands > before);
+}
+
+static void test_demand(void **state)
+{
+    struct world w;
+    (void)state;
+    world_open(&w);
+    w.options.gateways = w.g[0].address;
+    start(&w);
+    grant(&w, &w.g[0], &(struct frame_lease){0});
+    w.u->is_trusted = false; /* it is no order: a gateway without TLS may ask, too */
+    demand(&w, &w.g[0], SLICE_LIT("cpu"), 250);
+    assert_int_equal(w.demanded, 1);
+    assert_int_equal(w.demand_cpu_ns, 250 * MS);
+    demand(&w, &w.g[0], SLICE_LIT("disk"), 0); /* the whole list is another */
+    assert_int_equal(w.demand_cpu_ns, 0);
+    pass(&w, RENEW);
+    (void)renew(&w, &w.g[0], &(struct frame_lease){0});
+    assert_int_equal(w.demands, 2); /* renewing changes nothing */
+    assert_int_equal(w.demanded, 1);
+    demand(&w, &w.g[0], SLICE_LIT(""), 0);
+    assert_int_equal(w.demanded, 0);
+    world_close(&w);
+}
+
+/* Without a connection nobody hears; and with a registration begins a new life. */
+static void test_demand_ends(void **state)
+{
+    struct world w;
+    (void)state;
+    world_open(&w);
+    start(&w);
+    grant(&w, &w.g[0], &(struct frame_lease){0});
+    demand(&w, &w.g[0], SLICE_LIT("cpu"), 250);
+    fake_hang_up(&w.g[0]);
+    until(&w, w.demands == 2);
+    assert_int_equal(w.demanded, 0);
+    pass(&w, 60000); /* past any delay of dialling */
+    grant(&w, &w.g[0], &(struct frame_lease){0});
+    assert_int_equal(w.demands, 2); /* there was none that could end */
+    demand(&w, &w.g[0], SLICE_LIT("cpu"), 250);
+    pass(&w, RENEW);
+    (void)renew(&w, &w.g[0], &(struct frame_lease){.status = LEASE_UNKNOWN});
+    until(&w, fake_count(&w.g[0], FRAME_REGISTER) == 2);
+    demand(&w, &w.g[0], SLICE_LIT("cpu,disk"), 0); /* sent before the gateway had heard of that */
+    grant(&w, &w.g[0], &(struct frame_lease){0});
+    assert_int_equal(w.demands, 5);
+    assert_int_equal(w.demanded, 0);
+    world_close(&w);
+}
+
 /* ---------------------------------------------------------------- what a gateway must not be able to do */
 
 static void test_bad_frames_end_the_connection(void **state)
 {
-    static const uint8_t types[] = {FRAME_LEASE, FRAME_CONTROL, FRAME_STREAM_OK, 99};
+    static const uint8_t types[] = {FRAME_LEASE, FRAME_CONTROL, FRAME_STREAM_OK, FRAME_DEMAND, 99};
     (void)state;
     for (size_t i = 0; i < sizeof types; i++) {
         struct world w;
@@ -933,6 +1009,8 @@ int main(void)
         cmocka_unit_test(test_new_origin_waits_for_its_key),
         cmocka_unit_test(test_rebases),
         cmocka_unit_test(test_control),
+        cmocka_unit_test(test_demand),
+        cmocka_unit_test(test_demand_ends),
         cmocka_unit_test(test_bad_frames_end_the_connection),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

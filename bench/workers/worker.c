@@ -11,6 +11,7 @@
 #include "event/drop.h"
 #include "event/samples.h"
 #include "net/control.h"
+#include "net/demand.h"
 
 #include <inttypes.h>
 
@@ -539,6 +540,8 @@ void worker_frame(struct emulator *e, struct worker *w, const struct frame *f)
         break;
     case FRAME_ACTIVATE:
         break; /* for programs on its host, and it has none */
+    case FRAME_DEMAND:
+        break; /* all of its sensors run always */
     default:
         if (f->type < FRAME_OPTIONAL)
             emulator_wrong(e, w, "frame %u is not expected", f->type);

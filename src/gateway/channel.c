@@ -101,6 +101,8 @@ static void on_register(struct channel *c, struct slice payload)
     if (c->sampler)
         worker_set_samples(all->workers, w, sampler_origin(c->sampler), c->sampler);
     send_lease(c, LEASE_GRANTED, 0, r.t0_ns, t1, "");
+    if (all->registered)
+        all->registered(all->registered_arg, w);
 }
 
 /* Before the worker leaves: datagrams that it sent before are in the socket's queue by now, or lost; after it

@@ -10,12 +10,14 @@
  *     identity = "/var/lib/gridline/identity"
  *     security = private                        (none, authentic, private)
  *     assign = {"vector.every=2s"}              (thresholds given to every worker)
+ *     demand = {"cpu 10s", "disk*"}             (of sensors on request, as if somebody had subscribed)
  *     observer log { type = file  path = "/var/log/gridline/events.ulm"  compress = zstd  keep = 7 } */
 #ifndef GRIDLINE_GATEWAY_CONFIG_H
 #define GRIDLINE_GATEWAY_CONFIG_H
 
 #include "config/config.h"
 #include "gateway/observer.h"
+#include "net/demand.h"
 #include "net/lease.h"
 
 #define GATEWAY_CONFIG_FILE "/etc/gridline/gateway.conf"
@@ -36,6 +38,7 @@ struct gateway_config {
     uint8_t level;        /* enum seal_level off loopback; on loopback datagrams are not sealed */
     uint32_t lease_ms, renew_ms;
     const char *assign; /* settings by newlines: "vector.every=2s\n..." */
+    const char *demand; /* requests by newlines: "cpu 10s\ndisk*" */
     uint32_t connections_max;
     const char *ledger_file, *ready_file; /* NULL = none */
     int64_t ledger_every_ns;              /* how often `ledger` events are made */
@@ -51,6 +54,8 @@ struct gateway_config {
  * read. *out is untouched on failure. */
 int gateway_config_load(const struct config_flags *flags, struct gateway_config **out, struct diag *why);
 void gateway_config_destroy(struct gateway_config *c); /* NULL is fine */
+/* One of `demand`: "PATTERN" or "PATTERN DURATION". */
+bool gateway_config_demand(struct slice text, struct demand_request *out);
 /* Every value in force; as text it is a file that means the same again. */
 void gateway_config_show(const struct gateway_config *c, enum config_form form, bool with_origins,
                          struct strbuf *out);

@@ -125,6 +125,30 @@ static int store_assign(const struct config_value *v, const char *const *texts, 
     return config_store_joined(v, texts, n, '\n', &member(v, base, const char *));
 }
 
+bool gateway_config_demand(struct slice text, struct demand_request *out)
+{
+    const char *space = text.n ? memchr(text.p, ' ', text.n) : NULL;
+    size_t n = space ? (size_t)(space - text.p) : text.n;
+    int64_t period_ns = 0;
+    if (n == 0 || n > DEMAND_EVENTS_MAX || memchr(text.p, ',', n) || text_has_control(text) || !text_is_utf8(text))
+        return false;
+    if (space && (num_parse_duration(slice_from(text, n + 1), &period_ns) < 0 || period_ns < 1000000 ||
+                  period_ns / 1000000 > UINT32_MAX))
+        return false;
+    *out = (struct demand_request){slice_of(text.p, n), (uint32_t)(period_ns / 1000000)};
+    return true;
+}
+
+static int store_demand(const struct config_value *v, const char *const *texts, size_t n, void *base)
+{
+    struct demand_request r;
+    for (size_t i = 0; i < n; i++)
+        if (!gateway_config_demand(slice_str(texts[i]), &r))
+            return config_refuse(v, "\"%.80s\" is not a request; write \"PATTERN\" or \"PATTERN TIME\", e.g. \"cpu 10s\"",
+                                 texts[i]);
+    return config_store_joined(v, texts, n, '\n', &member(v, base, const char *));
+}
+
 static int store_patterns(const struct config_value *v, const char *const *texts, size_t n, void *base)
 {
     for (size_t i = 0; i < n; i++)
@@ -166,6 +190,7 @@ static const struct config_own own_listen = {"list of addresses", true, store_li
 static const struct config_own own_udp = {"address", false, store_udp};
 static const struct config_own own_level = {"word", false, store_level};
 static const struct config_own own_assign = {"list of settings", true, store_assign};
+static const struct config_own own_demand = {"list of requests", true, store_demand};
 static const struct config_own own_patterns = {"list of patterns", true, store_patterns};
 static const struct config_own own_predicate = {"predicate", false, store_predicate};
 static const struct config_own own_file = {"path", false, store_file};
@@ -253,6 +278,13 @@ static const struct config_key gateway_keys[] = {
      .offset = GATEWAY(assign),
      .default_text = "",
      .help = "settings that every worker is given with its lease: `\"vector.every=2s\"`"},
+    {.name = "demand",
+     .type = CONFIG_OWN,
+     .own = &own_demand,
+     .offset = GATEWAY(demand),
+     .default_text = "",
+     .help = "what is asked of sensors that run on request while nobody subscribes, too, so that observers, latest and "
+             "summaries have it: `\"PATTERN\"` of event names, or `\"PATTERN TIME\"`: `{\"cpu 10s\", \"disk*\"}`"},
     {.name = "ready_file",
      .type = CONFIG_PATH,
      .offset = GATEWAY(ready_file),

@@ -770,6 +770,16 @@ int sessions_control(struct sessions *all, struct worker *w, const struct frame_
     return 0;
 }
 
+int sessions_demand(struct sessions *all, struct worker *w, const struct frame_demand *demand)
+{
+    struct channel *c = w->link;
+    if (!c || c->session->state != SESSION_READY)
+        return -ENOTCONN;
+    frame_put_demand(&all->out, c->number, demand);
+    session_send(c->session);
+    return 0;
+}
+
 size_t sessions_activate(struct sessions *all, struct slice host, struct slice list)
 {
     static uint32_t number;

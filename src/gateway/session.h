@@ -17,6 +17,7 @@
 #include "gateway/enrol.h"
 #include "gateway/ingest.h"
 #include "gateway/worker.h"
+#include "net/demand.h"
 #include "net/stream.h"
 
 #include "base/log.h"
@@ -50,6 +51,9 @@ struct sessions {
     uint16_t udp_port;        /* offered to workers; 0 = none */
     void (*drain)(void *arg); /* takes the datagrams that have come by now; NULL = there are none */
     void *drain_arg;
+    /* A worker has registered and was told so, whatever its state was; NULL = nobody wants to know. */
+    void (*registered)(void *arg, struct worker *w);
+    void *registered_arg;
     size_t max;   /* connections; 0 = SESSIONS_MAX */
     int hello_ms; /* 0 = SESSION_HELLO_MS */
 
@@ -87,6 +91,8 @@ void sessions_commit(struct sessions *all);
 
 /* For control.h: CONTROL to a worker's agent, ACTIVATE to programs of a host. */
 int sessions_control(struct sessions *all, struct worker *w, const struct frame_control *c);
+/* For demand.h: DEMAND to the same. 0, -ENOTCONN. */
+int sessions_demand(struct sessions *all, struct worker *w, const struct frame_demand *d);
 size_t sessions_activate(struct sessions *all, struct slice host, struct slice list);
 /* For worker.h: the host has another connection now. */
 void sessions_replaced(struct sessions *all, void *link);

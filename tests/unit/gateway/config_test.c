@@ -129,6 +129,7 @@ static void test_defaults(void **unused)
     assert_int_equal(config->lease_ms, 30000);
     assert_int_equal(config->renew_ms, 10000);
     assert_string_equal(config->assign, "");
+    assert_string_equal(config->demand, "");
     assert_int_equal(config->connections_max, 16384);
     assert_null(config->ledger_file);
     assert_null(config->ready_file);
@@ -144,7 +145,7 @@ static void test_every_key(void **unused)
     loads("listen = {\"tcp://127.0.0.1:1\", \"tls://0.0.0.0:2\", \"unix:/s\"}\nudp = \"[::1]:5\"\n"
           "socket = \"/a/s\"\nstate_dir = \"/a\"\nrun_dir = \"/r\"\njournal = \"/j\"\njournal_max = 2MiB\n"
           "connections_max = 9\nidentity = \"/i\"\nsecurity = authentic\ninsecure = yes\n"
-          "assign = {\"vector.every=2s\", \"disk.mode=off\"}\nready_file = \"/f\"\n"
+          "assign = {\"vector.every=2s\", \"disk.mode=off\"}\ndemand = {\"cpu 10s\", \"disk*\"}\nready_file = \"/f\"\n"
           "lease { time = 5s  renew = 1500ms }\nledger { file = \"/l\"  every = 2s }\n"
           "observer one { type = text  events = {\"job.*\", disk}  where = \"level <= 'warning'\"  encoding "
           "= ndjson }\n"
@@ -163,6 +164,7 @@ static void test_every_key(void **unused)
     assert_int_equal(config->level, SEAL_AUTHENTIC);
     assert_true(config->is_insecure);
     assert_string_equal(config->assign, "vector.every=2s\ndisk.mode=off");
+    assert_string_equal(config->demand, "cpu 10s\ndisk*");
     assert_string_equal(config->ready_file, "/f");
     assert_int_equal(config->lease_ms, 5000);
     assert_int_equal(config->renew_ms, 1500);
@@ -280,6 +282,14 @@ static void test_bad_values(void **unused)
         {"insecure = maybe", "insecure: \"maybe\" is not a flag; write true or false"},
         {"assign = vector",
          "assign: \"vector\" is not a setting; write \"KEY=VALUE\", e.g. \"vector.every=2s\""},
+        {"demand = \"cpu soon\"",
+         "demand: \"cpu soon\" is not a request; write \"PATTERN\" or \"PATTERN TIME\", e.g. \"cpu 10s\""},
+        {"demand = \"cpu 0s\"",
+         "demand: \"cpu 0s\" is not a request; write \"PATTERN\" or \"PATTERN TIME\", e.g. \"cpu 10s\""},
+        {"demand = {cpu, \"a,b 1s\"}",
+         "demand: \"a,b 1s\" is not a request; write \"PATTERN\" or \"PATTERN TIME\", e.g. \"cpu 10s\""},
+        {"demand = {\"cpu 99d\"}",
+         "demand: \"cpu 99d\" is not a request; write \"PATTERN\" or \"PATTERN TIME\", e.g. \"cpu 10s\""},
         {"assign = \"a b=1\"",
          "assign: \"a b=1\" is not a setting; write \"KEY=VALUE\", e.g. \"vector.every=2s\""},
         {"lease { tme = 10s }", "lease: no key \"tme\"; did you mean time?"},

@@ -17,6 +17,7 @@ enum { STREAMS_MAX = 8192 };
 struct stream {
     const struct schema *schema; /* borrowed from the streams */
     bool is_event;
+    bool is_of_lease;      /* made by renewals: goes over the connection beside them, never as a datagram */
     struct value *sent;    /* schema->n_fields; text is the stream's own. Keys are set once */
     struct value *sampled; /* the last sample, for the seed's rule; NULL = not kept */
     int64_t sent_at_ns;    /* monotonic; 0 = never */

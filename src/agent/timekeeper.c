@@ -90,6 +90,7 @@ struct timekeeper *timekeeper_create(struct flow *flow, const char *page, bool k
         return NULL;
     }
     t->stream.schema = t->schema;
+    t->stream.is_of_lease = true;
     flow_declare(flow, t->schema);
     if (page)
         open_page(t, page);

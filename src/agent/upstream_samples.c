@@ -12,7 +12,9 @@
  * once for a row of `vector` that would not fit its 128 bytes. Until STREAM_OK comes the stream's rows go
  * over the connection: no gap, no loss.
  *
- * `vector` has a datagram to itself; other rows share one as long as they fit. */
+ * `vector` has a datagram to itself; other rows share one as long as they fit. `clock`, of which there is one for
+ * each renewal, goes with these over the connection: a host that nobody asks for anything sends no datagrams but
+ * probes. */
 #include "agent/upstream_internal.h"
 
 #include "base/clock.h"
@@ -288,8 +290,8 @@ static int add_sample(struct upstream *u, struct stream *s, int64_t time_ns, con
     int r = ready_stream(u, s, values);
     if (r < 0)
         return r;
-    bool may_be_datagram =
-        wire_of(u, s)->is_known && u->datagrams.way == WAY_DATAGRAMS && u->datagrams.is_counted;
+    bool may_be_datagram = !s->is_of_lease && wire_of(u, s)->is_known && u->datagrams.way == WAY_DATAGRAMS &&
+                           u->datagrams.is_counted;
     if (!may_be_datagram)
         return add_with_size(u, s, WAY_STREAM, time_ns, values, r == 1);
     r = add_with_size(u, s, WAY_DATAGRAMS, time_ns, values, false);

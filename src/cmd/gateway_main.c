@@ -109,6 +109,7 @@ static int serve(const struct gateway_config *c)
                                             .level = c->level,
                                             .connections_max = c->connections_max,
                                             .assign = c->assign,
+                                            .demand = c->demand,
                                             .udp = c->udp,
                                             .journal = c->journal,
                                             .journal_max = c->journal_max,

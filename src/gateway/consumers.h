@@ -19,6 +19,7 @@ struct consumers_options {
     struct sessions *sessions;
     struct own *own;
     const char *journal;
+    const char *demand; /* standing requests (gateway_config); NULL = none */
     uint64_t last_record; /* of it */
     struct cursors *cursors;
 };

@@ -570,6 +570,7 @@ static int open_consumers(struct gateway *g, struct diag *why)
                                               .sessions = &g->sessions,
                                               .own = g->own,
                                               .journal = g->options.journal,
+                                              .demand = g->options.demand,
                                               .last_record = ingest_settled(g->ingest),
                                               .cursors = &g->cursors};
     return consumers_create(&options, &g->consumers, why);

@@ -19,6 +19,7 @@ struct gateway_options {
     uint8_t level;              /* enum seal_level of datagrams off loopback */
     uint32_t connections_max;   /* 0 = SESSIONS_MAX */
     const char *assign;         /* settings for every worker, a line each: "vector.every=2s"; NULL = none */
+    const char *demand;         /* asked of sensors on request for as long as it runs, a line each: "cpu 10s"; NULL = none */
     const char *udp;            /* HOST:PORT; NULL = that of the first TCP address, "" = no datagrams */
     const char *journal;        /* directory */
     uint64_t journal_max;       /* bytes; 0 = 1 GiB */

@@ -489,7 +489,7 @@ static void test_table(void **unused)
             in_sections += key.name[inner.n] != '\0';
         }
     }
-    assert_int_equal(n, 26);
+    assert_int_equal(n, 27);
     assert_int_equal(in_sections, 4);
 }
 

@@ -17,9 +17,27 @@
 static const struct verb verb_help, verb_version;
 
 static const struct verb *const verbs[] = {
-    &verb_sense, &verb_agent, &verb_tail, &verb_log, &verb_convert, &verb_merge,
-    &verb_config, &verb_gateway, &verb_hosts, &verb_ledger, &verb_subscriptions, &verb_worker, &verb_sensor,
-    &verb_activate, &verb_doctor, &verb_init, &verb_token, &verb_join, &verb_help, &verb_version,
+    &verb_sense,
+    &verb_agent,
+    &verb_gateway,
+    &verb_tail,
+    &verb_collect,
+    &verb_hosts,
+    &verb_subscriptions,
+    &verb_ledger,
+    &verb_worker,
+    &verb_sensor,
+    &verb_activate,
+    &verb_log,
+    &verb_convert,
+    &verb_merge,
+    &verb_config,
+    &verb_init,
+    &verb_token,
+    &verb_join,
+    &verb_doctor,
+    &verb_help,
+    &verb_version,
 };
 static const struct verb_list all_verbs = {verbs, sizeof verbs / sizeof *verbs};
 

@@ -7,6 +7,7 @@
 
 extern const struct verb verb_activate;
 extern const struct verb verb_agent;
+extern const struct verb verb_collect;
 extern const struct verb verb_config;
 extern const struct verb verb_convert;
 extern const struct verb verb_doctor;

@@ -265,12 +265,8 @@ int gridline_consumer_consumed(gridline_consumer *c, int id)
     if (!s->is_durable)
         return diag_set(&c->why, -EINVAL, 0, "subscription %d is not durable", id);
     for (size_t i = 0; i < c->n_links; i++) {
-        struct feed_place place;
         struct feed *f = &s->feeds[i];
-        if (!feed_place(f, &c->item, &place) || position_compare(place.position, f->consumed) <= 0)
-            continue;
-        f->consumed = place.position;
-        f->owes_consumed = true;
+        feed_consumed(f, &c->item);
         if (c->links[i].state == LINK_READY)
             feed_ask(f, &c->links[i].out);
     }

@@ -2,14 +2,17 @@
 /* Where a subscription is.
  *
  * `at` is the position of the last frame that came. On a new connection it is asked for as `from`, and what
- * comes is behind it; a frame whose position is not behind it is one that came before, and dropped (a durable
- * subscription begins again where the gateway was told CONSUMED). Positions are places in one journal: if
- * SUBSCRIBED names another one, or begins before the place that was asked for, the journal is another, what was
+ * comes is behind it; a frame whose position is not behind it is one that came before, and dropped. Positions are places in one
+ * journal: if SUBSCRIBED names another one, or begins before the place that was asked for, the journal is another, what was
  * in the old one is told as a gap of unknown size, and the new place counts.
+ *
+ * A durable subscription begins again where the gateway was told CONSUMED, whatever is asked for. For each such place
+ * (the newest FEED_MARKS of them: the last CONSUMED may not have arrived) we know how many events came since, and skip so
+ * many. A place that we do not know is one of another run: everything from there on is given.
  *
  * A program may stop in the middle of a batch, and a frame has only the position of its last event. So its place
  * is the one before the batch and how many events of it were given; in the next run so many events are skipped. That
- * holds where the same events pass again: not with filters that depend on the event before (on_change, cross,
+ * holds where the same events pass again, and a gap ends it: not with filters that depend on the event before (on_change, cross,
  * delta, every). For those it is the place before the batch: some come again, none is lost. */
 #include "consumer/internal.h"
 
@@ -220,18 +223,75 @@ static int gap(const struct feed *f, uint64_t lost, int reason, struct gridline_
     return 1;
 }
 
-/* Is what begins at s the stream that we were in? A durable one may begin before our place. */
-static bool is_same_journal(const struct feed *f, const struct frame_subscribed *s)
+/* ---------------------------------------------------------------- beginning, and beginning again */
+
+static void add_mark(struct feed *f, struct position p, uint64_t count)
 {
-    if (f->journal && s->journal)
-        return f->journal == s->journal && (f->subscription->is_durable || position_compare(s->position, f->at) >= 0);
-    return position_compare(s->position, f->at) >= 0;
+    if (f->subscription->is_durable && p.record)
+        f->marks[f->n_marks++ % FEED_MARKS] = (struct feed_mark){p, count};
+}
+
+static const struct feed_mark *find_mark(const struct feed *f, struct position p)
+{
+    for (size_t i = 0; i < f->n_marks && i < FEED_MARKS; i++)
+        if (position_compare(f->marks[i].position, p) == 0)
+            return &f->marks[i];
+    return NULL;
+}
+
+/* Nothing that was known of the stream holds: it begins at p. */
+static void start_over(struct feed *f, struct position p)
+{
+    f->at = p;
+    f->skip = 0;
+    f->came = 0;
+    f->n_marks = 0;
+    f->consumed = (struct position){0};
+    f->owes_consumed = false;
+    add_mark(f, p, 0);
+}
+
+/* A durable one in the same journal, or who knows. */
+static void begin_durable(struct feed *f, struct position p)
+{
+    const struct feed_mark *m = find_mark(f, p);
+    uint64_t again = m ? f->came - m->count : 0;
+    if (position_compare(p, f->at) == 0)
+        return;
+    if (!m || again > UINT32_MAX) {
+        start_over(f, p);
+        return;
+    }
+    f->at = p;
+    f->skip = f->subscription->is_exact ? (uint32_t)again : 0;
+}
+
+/* Where it begins; what is missing before that: an enum gridline_gap, or -1. */
+static int begin(struct feed *f, const struct frame_subscribed *s)
+{
+    const bool goes_on = f->at.record != 0, had_run = f->has_run;
+    f->has_run = true;
+    if (s->position.record == 0 || !goes_on) { /* if it has run, nobody can say what came meanwhile */
+        start_over(f, s->position);
+        return goes_on || had_run ? GRIDLINE_GAP_BROKEN : -1;
+    }
+    const bool is_other = f->journal && s->journal && f->journal != s->journal;
+    if (!is_other && f->subscription->is_durable && had_run) {
+        begin_durable(f, s->position);
+        return -1;
+    }
+    if (is_other || position_compare(s->position, f->at) < 0) {
+        /* Given a place of another run, a durable one begins at its own all the same. */
+        bool is_own = f->subscription->is_durable && !is_other;
+        start_over(f, s->position);
+        return is_own ? -1 : GRIDLINE_GAP_JOURNAL;
+    }
+    add_mark(f, s->position, f->came - f->skip);
+    return -1; /* if it is behind our place, a GAP follows */
 }
 
 int feed_subscribed(struct feed *f, const struct frame_subscribed *s, struct gridline_item *out, bool *tell)
 {
-    const bool goes_on = f->at.record != 0, has_run = f->has_run;
-    int reason = -1;
     *tell = false;
     if (f->state != FEED_ASKED && f->state != FEED_RUNNING)
         return 0;
@@ -242,32 +302,17 @@ int feed_subscribed(struct feed *f, const struct frame_subscribed *s, struct gri
     }
     if (f->state != FEED_ASKED)
         return E_PROTO;
+    int reason = begin(f, s);
     f->state = FEED_RUNNING;
-    f->has_run = true;
-    if (s->position.record == 0) {
-        reason = goes_on || has_run ? GRIDLINE_GAP_BROKEN : -1;
-        f->at = (struct position){0};
-        f->skip = 0;
-    } else if (!goes_on) { /* if it has run, nobody can say what came meanwhile */
-        reason = has_run ? GRIDLINE_GAP_BROKEN : -1;
-        f->at = s->position;
-    } else if (!is_same_journal(f, s)) {
-        /* Without its number, a durable one that begins earlier may have lost nothing: it only comes again. */
-        bool may_repeat = f->subscription->is_durable && !(f->journal && s->journal);
-        reason = may_repeat ? -1 : GRIDLINE_GAP_JOURNAL;
-        f->at = s->position;
-        f->skip = 0;
-        f->consumed = (struct position){0};
-        f->owes_consumed = false;
-    }
     f->journal = s->journal;
-    if (reason >= 0) {
-        *tell = true;
+    *tell = reason >= 0;
+    if (reason >= 0)
         return gap(f, 0, reason, out);
-    }
     item_set(out, GRIDLINE_ITEM_SUBSCRIBED, out->link, f->subscription->id, 0, slice_of("", 0));
     return 1;
 }
+
+/* ---------------------------------------------------------------- events */
 
 /* The events of a frame; *out is NULL and 0 returned if they can't be read. */
 static int decode(const struct frame_events *e, struct batch_builder *builder, struct batch **out)
@@ -295,6 +340,8 @@ int feed_events(struct feed *f, const struct frame_events *e, struct batch_build
         return r;
     uint32_t skipped = f->skip < e->count ? f->skip : e->count;
     f->before = f->at;
+    f->before_count = f->came - f->skip;
+    f->came += e->count - skipped;
     f->skip -= skipped;
     if (e->position.record)
         f->at = e->position;
@@ -338,4 +385,15 @@ bool feed_place(const struct feed *f, const struct gridline_item *current, struc
         out->skip = f->subscription->is_exact ? (uint32_t)current->at : 0;
     }
     return out->position.record != 0;
+}
+
+void feed_consumed(struct feed *f, const struct gridline_item *current)
+{
+    const bool is_within = current->feed == f && current->batch && current->at < current->batch->n;
+    struct position p = is_within ? f->before : f->at;
+    if (p.record == 0 || position_compare(p, f->consumed) <= 0)
+        return;
+    f->consumed = p;
+    f->owes_consumed = true;
+    add_mark(f, p, is_within ? f->before_count : f->came - f->skip);
 }

@@ -64,6 +64,13 @@ enum feed_state {
     FEED_ENDED    /* refused */
 };
 
+/* A place that a durable subscription may begin at again, and how many events came before it. */
+struct feed_mark {
+    struct position position;
+    uint64_t count;
+};
+enum { FEED_MARKS = 16 };
+
 struct feed {
     struct subscription *subscription;
     enum feed_state state;
@@ -72,8 +79,12 @@ struct feed {
     struct position at; /* behind all events that came; record 0 = none is known */
     uint32_t skip;      /* events behind it that were given in an earlier run */
     uint64_t journal;   /* which at is a place in; 0 = not known */
-    struct position before;   /* where the batch that is being given began */
+    struct position before; /* where the batch that is being given began */
+    uint64_t before_count;  /* events that came before it; as came */
+    uint64_t came;          /* events since it first ran, each once */
     struct position consumed; /* what the program is done with */
+    struct feed_mark marks[FEED_MARKS]; /* the newest, a ring */
+    size_t n_marks;
 };
 
 struct subscription {
@@ -113,6 +124,8 @@ int feed_gap(struct feed *f, const struct frame_gap *g, struct gridline_item *ou
 void feed_position(struct feed *f, struct position p);
 /* Where it is, given events of its batch counted. false: nowhere. */
 bool feed_place(const struct feed *f, const struct gridline_item *current, struct feed_place *out);
+/* The program is done with all that it was given: CONSUMED is owed, if that is news. */
+void feed_consumed(struct feed *f, const struct gridline_item *current);
 
 /* ---------------------------------------------------------------- links */
 

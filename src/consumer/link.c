@@ -226,6 +226,7 @@ static int take_frames(struct link *l, int64_t now_ns, struct gridline_item *out
         l->pinged_ns = 0;
         if (f.type == FRAME_BYE)
             return fail(l, now_ns, dial_explain_bye(l->address, f.payload, &why), &why, out) ? 1 : -ENOTCONN;
+        out->link = l;
         int r = on_frame(l, &f, out);
         if (r == -ENOMEM)
             return r;

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "event/stream_key.h"
 
+#include "base/cursor.h"
+
 #include <inttypes.h>
 
 static bool is_key(const struct event *e, uint32_t i)
@@ -24,6 +26,40 @@ void stream_key_put(struct strbuf *out, const struct event *e)
         else
             strbuf_add_u64(out, v->u);
     }
+}
+
+static struct slice rest_of(const struct cursor *c)
+{
+    return slice_of((const char *)c->p, cursor_left(c));
+}
+
+struct stream_key_parts stream_key_split(struct slice key)
+{
+    struct stream_key_parts parts;
+    struct cursor c = cursor_of(key);
+    parts.host = cursor_text(&c);
+    parts.prog = cursor_text(&c);
+    parts.name = cursor_text(&c);
+    parts.fields = rest_of(&c);
+    return parts;
+}
+
+bool stream_key_next(struct slice *fields, struct slice *name, struct value *value)
+{
+    if (fields->n == 0)
+        return false;
+    struct cursor c = cursor_of(*fields);
+    *name = cursor_text(&c);
+    *value = (struct value){.type = cursor_u8(&c)};
+    if (value_is_text(value->type)) {
+        struct slice text = cursor_text(&c);
+        value->p = text.p;
+        value->n = (uint32_t)text.n;
+    } else {
+        value->u = cursor_u64(&c);
+    }
+    *fields = rest_of(&c);
+    return !c.bad;
 }
 
 void stream_key_print(struct strbuf *out, const struct event *e)

@@ -10,6 +10,14 @@
 /* Appends the key: text host, text prog, text name, and for each field of role key that has a value text name,
  * u8 type and the value. About 30 ns. */
 void stream_key_put(struct strbuf *out, const struct event *e);
+/* What a key that stream_key_put made says; slices of it. */
+struct stream_key_parts {
+    struct slice host, prog, name;
+    struct slice fields; /* for stream_key_next */
+};
+struct stream_key_parts stream_key_split(struct slice key);
+/* The next key field and its value, of fields, which gets shorter; false at the end. */
+bool stream_key_next(struct slice *fields, struct slice *name, struct value *value);
 /* The key fields for a person: "device=sda,mode=read"; nothing when there are none. */
 void stream_key_print(struct strbuf *out, const struct event *e);
 

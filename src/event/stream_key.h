@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* stream_key.h - the name of the stream that an event is of: host, prog, event name and the values of its key
- * fields, as bytes that are equal when the streams are. Latest, summaries, thresholds and the archive go by it. */
+ * fields, as bytes that are equal when the streams are. Latest, summaries, thresholds and the archive go by
+ * it. */
 #ifndef GRIDLINE_EVENT_STREAM_KEY_H
 #define GRIDLINE_EVENT_STREAM_KEY_H
 
 #include "base/strbuf.h"
 #include "event/event.h"
 
-/* Appends the key: text host, text prog, text name, and for each field of role key that has a value text name,
- * u8 type and the value. About 30 ns. */
+/* Appends the key: text host, text prog, text name, and for each field of role key that has a value text
+ * name, u8 type and the value. About 30 ns. */
 void stream_key_put(struct strbuf *out, const struct event *e);
 /* What a key that stream_key_put made says; slices of it. */
 struct stream_key_parts {

@@ -19,7 +19,8 @@ static struct event event_of(const char *device, uint64_t reads, int64_t part)
     values[1] = value_uint(reads);
     values[2] = value_int(part);
     values[3] = value_none();
-    return (struct event){.host = SLICE_LIT("h1"), .prog = SLICE_LIT("p"), .schema = schema, .values = values};
+    return (struct event){
+        .host = SLICE_LIT("h1"), .prog = SLICE_LIT("p"), .schema = schema, .values = values};
 }
 
 static int set_up(void **unused)

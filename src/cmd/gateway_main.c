@@ -119,7 +119,9 @@ static int serve(const struct gateway_config *c)
                                             .ledger_every_ns = c->ledger_every_ns,
                                             .ready_file = c->ready_file,
                                             .observers = c->observers,
-                                            .n_observers = c->n_observers};
+                                            .n_observers = c->n_observers,
+                                            .latest = c->latest,
+                                            .summary = c->summary};
     struct gateway *g;
     struct diag why = {0};
     (void)signal(SIGPIPE, SIG_IGN); /* a peer that has gone is an error of its write, not a death */

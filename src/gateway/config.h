@@ -18,6 +18,7 @@
 #include "config/config.h"
 #include "gateway/observer.h"
 #include "net/demand.h"
+#include "gateway/stream_options.h"
 #include "net/lease.h"
 
 #define GATEWAY_CONFIG_FILE "/etc/gridline/gateway.conf"
@@ -42,6 +43,8 @@ struct gateway_config {
     uint32_t connections_max;
     const char *ledger_file, *ready_file; /* NULL = none */
     int64_t ledger_every_ns;              /* how often `ledger` events are made */
+    struct latest_options latest;
+    struct summary_options summary;
     const struct observer_config *observers;
     size_t n_observers;
     const struct config_entry *given; /* the keys outside of observers that were given, "lease.time" */

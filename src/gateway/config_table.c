@@ -173,6 +173,18 @@ static int store_predicate(const struct config_value *v, const char *const *text
     return 0;
 }
 
+static int store_windows(const struct config_value *v, const char *const *texts, size_t n, void *base)
+{
+    int64_t length_ns;
+    for (size_t i = 0; i < n; i++)
+        if (!summary_window_parse(slice_str(texts[i]), &length_ns))
+            return config_refuse(v, "\"%.40s\" is not a window; write a multiple of 6s, at most 7d, e.g. 10m",
+                                 texts[i]);
+    if (n > SUMMARY_WINDOWS_MAX)
+        return config_refuse(v, "there are more than %d", SUMMARY_WINDOWS_MAX);
+    return config_store_joined(v, texts, n, ',', &member(v, base, const char *));
+}
+
 /* "-" or a path from the root. */
 static int store_file(const struct config_value *v, const char *const *texts, size_t n, void *base)
 {
@@ -193,6 +205,7 @@ static const struct config_own own_assign = {"list of settings", true, store_ass
 static const struct config_own own_demand = {"list of requests", true, store_demand};
 static const struct config_own own_patterns = {"list of patterns", true, store_patterns};
 static const struct config_own own_predicate = {"predicate", false, store_predicate};
+static const struct config_own own_windows = {"list of durations", true, store_windows};
 static const struct config_own own_file = {"path", false, store_file};
 
 /* ---------------------------------------------------------------- keys */
@@ -318,6 +331,48 @@ static const struct config_key gateway_keys[] = {
      .min = "1s",
      .max = "366d",
      .help = "how often the ledger is said in events"},
+    {.name = "latest.streams",
+     .type = CONFIG_COUNT,
+     .offset = GATEWAY(latest.streams),
+     .default_text = "65536",
+     .min = "0",
+     .max = "10000000",
+     .help = "of how many streams the newest event is kept, for `gridline latest`; 0: of none. Then the one that "
+             "was quiet longest is forgotten"},
+    {.name = "latest.memory",
+     .type = CONFIG_SIZE,
+     .offset = GATEWAY(latest.memory),
+     .default_text = "256MiB",
+     .min = "1MiB",
+     .max = "1TiB",
+     .help = "and in how much memory"},
+    {.name = "summary.streams",
+     .type = CONFIG_COUNT,
+     .offset = GATEWAY(summary.streams),
+     .default_text = "65536",
+     .min = "0",
+     .max = "10000000",
+     .help = "of how many streams summaries are kept, for `gridline summary`; 0: of none. Further ones are left "
+             "out, and counted, until one was quiet for the longest window"},
+    {.name = "summary.memory",
+     .type = CONFIG_SIZE,
+     .offset = GATEWAY(summary.memory),
+     .default_text = "256MiB",
+     .min = "1MiB",
+     .max = "1TiB",
+     .help = "and in how much memory: a number of an event takes 448 bytes a window, a counter 560"},
+    {.name = "summary.windows",
+     .type = CONFIG_OWN,
+     .own = &own_windows,
+     .offset = GATEWAY(summary.windows),
+     .default_text = "1m 10m 60m",
+     .help = "over which times: at most 8, multiples of 6s up to 7d; `{}`: none"},
+    {.name = "summary.events",
+     .type = CONFIG_OWN,
+     .own = &own_patterns,
+     .offset = GATEWAY(summary.events),
+     .default_text = "",
+     .help = "of which events, by patterns of their names: `{cpu, \"disk*\"}`; none: of all that have numbers"},
     {0},
 };
 
@@ -402,6 +457,6 @@ const struct config_schema gateway_schema = {.program = "gateway",
                                              .explain = "gridline config explain --gateway",
                                              .section = "section",
                                              .example = "observer NAME { ... }",
-                                             .inner = (const char *const[]){"lease", "ledger", NULL},
+                                             .inner = (const char *const[]){"latest", "lease", "ledger", "summary", NULL},
                                              .scope_at = scope_at,
                                              .key_at = key_at};

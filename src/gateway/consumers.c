@@ -1,16 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "gateway/consumers.h"
 
+#include "base/clock.h"
+#include "base/log.h"
 #include "base/mem.h"
 #include "gateway/demand.h"
 #include "gateway/subscription_verbs.h"
 
 #include <errno.h>
+#include <inttypes.h>
 
 struct consumers {
     struct consumers_options options;
     struct subscriptions *subscriptions;
     struct demand *demand; /* NULL: not yet, or no longer */
+    struct latest *latest;
+    struct summary *summary;
+    bool has_left_out; /* it has been said that summaries are full */
 };
 
 /* ---------------------------------------------------------------- demand */
@@ -34,7 +40,7 @@ static int send_demand(void *arg, struct worker *w, const struct frame_demand *d
     return sessions_demand(((struct consumers *)arg)->options.sessions, w, d);
 }
 
-static int open_demand(struct consumers *c)
+static int open_demand(struct consumers *c, struct diag *why)
 {
     const struct demand_options options = {.base = c->options.base,
                                            .workers = c->options.workers,
@@ -45,12 +51,12 @@ static int open_demand(struct consumers *c)
     c->demand = demand_create(&options);
     c->options.sessions->registered = on_registered;
     c->options.sessions->registered_arg = c;
-    return c->demand ? 0 : -ENOMEM;
+    return c->demand ? 0 : diag_set(why, -ENOMEM, 0, "%s", err_text(-ENOMEM));
 }
 
 /* ---------------------------------------------------------------- all of it */
 
-static int open_subscriptions(struct consumers *c)
+static int open_subscriptions(struct consumers *c, struct diag *why)
 {
     const struct subscriptions_options options = {.base = c->options.base,
                                                   .journal = c->options.journal,
@@ -60,7 +66,24 @@ static int open_subscriptions(struct consumers *c)
                                                   .arg = c};
     c->subscriptions = subscriptions_create(&options);
     c->options.sessions->subscriptions = c->subscriptions;
-    return c->subscriptions ? subscription_verbs_add(c->options.control, c->subscriptions) : -ENOMEM;
+    int r = c->subscriptions ? subscription_verbs_add(c->options.control, c->subscriptions) : -ENOMEM;
+    return r < 0 ? diag_set(why, r, 0, "%s", err_text(r)) : 0;
+}
+
+static int open_latest(struct consumers *c, struct diag *why)
+{
+    c->latest = latest_create(c->options.latest);
+    int r = c->latest ? latest_add_verbs(c->latest, c->options.control) : -ENOMEM;
+    return r < 0 ? diag_set(why, r, 0, "%s", err_text(r)) : 0;
+}
+
+static int open_summary(struct consumers *c, struct diag *why)
+{
+    int r = summary_create(c->options.summary, &c->summary, why);
+    if (r < 0)
+        return r;
+    r = summary_add_verbs(c->summary, c->options.control);
+    return r < 0 ? diag_set(why, r, 0, "%s", err_text(r)) : 0;
 }
 
 int consumers_create(const struct consumers_options *o, struct consumers **out, struct diag *why)
@@ -69,12 +92,18 @@ int consumers_create(const struct consumers_options *o, struct consumers **out, 
     if (!c)
         return diag_set(why, -ENOMEM, 0, "%s", err_text(-ENOMEM));
     c->options = *o;
-    int r = open_subscriptions(c);
-    if (r == 0)
-        r = open_demand(c);
+    static int (*const parts[])(struct consumers *c, struct diag *why) = {
+        open_subscriptions, /* first: others ask it */
+        open_demand,
+        open_latest,
+        open_summary,
+    };
+    int r = 0;
+    for (size_t i = 0; i < sizeof parts / sizeof *parts && r == 0; i++)
+        r = parts[i](c, why);
     if (r < 0) {
         consumers_destroy(c);
-        return diag_set(why, r, 0, "%s", err_text(r));
+        return r;
     }
     *out = c;
     return 0;
@@ -89,6 +118,8 @@ void consumers_destroy(struct consumers *c)
 {
     if (!c)
         return;
+    summary_destroy(c->summary);
+    latest_destroy(c->latest);
     demand_destroy(c->demand);
     c->demand = NULL;
     subscriptions_destroy(c->subscriptions);
@@ -97,7 +128,10 @@ void consumers_destroy(struct consumers *c)
 
 void consumers_batch(struct consumers *c, const struct batch *b, struct position at)
 {
+    int64_t now_ns = clock_utc_ns();
     subscriptions_batch(c->subscriptions, b, at);
+    latest_batch(c->latest, b, now_ns);
+    summary_batch(c->summary, b, now_ns);
 }
 
 void consumers_flush(struct consumers *c, uint64_t last_record)
@@ -105,14 +139,48 @@ void consumers_flush(struct consumers *c, uint64_t last_record)
     subscriptions_flush(c->subscriptions, last_record);
 }
 
+/* Once: the count goes on in `status`. */
+static void tell_left_out(struct consumers *c)
+{
+    struct summary_counts n;
+    summary_counts(c->summary, &n);
+    if (n.left_out && !c->has_left_out)
+        log_error("summaries are full with %" PRIu64 " streams: others are left out; summary.streams, "
+                  "summary.memory and summary.events say which are kept",
+                  n.streams);
+    c->has_left_out = n.left_out > 0;
+}
+
 void consumers_tick(struct consumers *c, int64_t now_ns)
 {
     subscriptions_tick(c->subscriptions, now_ns);
+    tell_left_out(c);
 }
 
 void consumers_worker(struct consumers *c, struct worker *w, enum worker_state before)
 {
     (void)c, (void)w, (void)before;
+}
+
+void consumers_status(const struct consumers *c, struct args_writer *out)
+{
+    struct latest_counts l;
+    struct summary_counts s;
+    latest_counts(c->latest, &l);
+    summary_counts(c->summary, &s);
+    args_add_uint(out, "latest.streams", l.streams);
+    args_add_uint(out, "latest.bytes", l.bytes);
+    args_add_uint(out, "latest.taken", l.taken);
+    args_add_uint(out, "latest.older", l.older);
+    args_add_uint(out, "latest.no_memory", l.no_memory);
+    args_add_uint(out, "latest.forgotten", l.forgotten);
+    args_add_uint(out, "summary.streams", s.streams);
+    args_add_uint(out, "summary.bytes", s.bytes);
+    args_add_uint(out, "summary.taken", s.taken);
+    args_add_uint(out, "summary.left_out", s.left_out);
+    args_add_uint(out, "summary.late", s.late);
+    args_add_uint(out, "summary.ahead", s.ahead);
+    args_add_uint(out, "summary.forgotten", s.forgotten);
 }
 
 struct subscriptions *consumers_subscriptions(struct consumers *c)

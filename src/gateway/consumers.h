@@ -7,9 +7,11 @@
 
 #include "gateway/control.h"
 #include "gateway/ingest.h"
+#include "gateway/latest.h"
 #include "gateway/own.h"
 #include "gateway/session.h"
 #include "gateway/subscription.h"
+#include "gateway/summary.h"
 
 struct consumers_options {
     struct event_base *base;
@@ -22,6 +24,8 @@ struct consumers_options {
     const char *demand; /* standing requests (gateway_config); NULL = none */
     uint64_t last_record; /* of it */
     struct cursors *cursors;
+    const struct latest_options *latest;
+    const struct summary_options *summary;
 };
 
 struct consumers;
@@ -36,6 +40,8 @@ void consumers_flush(struct consumers *c, uint64_t last_record);
 void consumers_tick(struct consumers *c, int64_t now_ns); /* monotonic; about once a second */
 /* A worker has registered, is another state, or has announced its sensors. */
 void consumers_worker(struct consumers *c, struct worker *w, enum worker_state before);
+/* Named numbers, for `status`. */
+void consumers_status(const struct consumers *c, struct args_writer *out);
 struct subscriptions *consumers_subscriptions(struct consumers *c);
 
 #endif

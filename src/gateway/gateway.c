@@ -246,6 +246,8 @@ static void control_status(void *arg, struct args_writer *out)
     add_journal_counts(g, out);
     add_datagram_counts(g, out);
     add_observer_counts(g, out);
+    if (g->consumers)
+        consumers_status(g->consumers, out);
 }
 
 static void control_done(void *arg, const struct control_done *d)
@@ -572,7 +574,9 @@ static int open_consumers(struct gateway *g, struct diag *why)
                                               .journal = g->options.journal,
                                               .demand = g->options.demand,
                                               .last_record = ingest_settled(g->ingest),
-                                              .cursors = &g->cursors};
+                                              .cursors = &g->cursors,
+                                              .latest = &g->options.latest,
+                                              .summary = &g->options.summary};
     return consumers_create(&options, &g->consumers, why);
 }
 

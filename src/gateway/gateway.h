@@ -10,6 +10,7 @@
 #include "base/err.h"
 #include "event/encoding.h"
 #include "gateway/observer.h"
+#include "gateway/stream_options.h"
 
 struct gateway_options {
     const char *listen;         /* addresses (listen.h), separated by commas or spaces */
@@ -29,6 +30,8 @@ struct gateway_options {
     const char *ready_file;     /* the addresses, a line each, once it listens; NULL = none */
     const struct observer_config *observers; /* of what is in the journal */
     size_t n_observers;
+    struct latest_options latest;
+    struct summary_options summary;
 };
 
 struct gateway;

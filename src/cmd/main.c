@@ -21,6 +21,8 @@ static const struct verb *const verbs[] = {
     &verb_agent,
     &verb_gateway,
     &verb_tail,
+    &verb_latest,
+    &verb_summary,
     &verb_collect,
     &verb_hosts,
     &verb_subscriptions,

@@ -58,6 +58,8 @@ int question_open(struct question *q, const struct question_options *o, const ch
             say("%s", why.message);
         return exit_of(r);
     }
+    if (q->prints_itself && q->table_options.encoding)
+        return EXIT_OK;
     q->table = table_create(&q->table_options);
     return q->table ? EXIT_OK : EXIT_FAILED;
 }

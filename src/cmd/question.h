@@ -42,6 +42,7 @@ struct question {
     uint64_t rows;            /* of the last question_pages */
     int64_t start_ns;
     bool is_silent; /* rows are only counted */
+    bool prints_itself; /* set before question_open: with an encoding there is no table, the caller has an output */
     /* Sees each row before it is printed: false leaves it out. NULL: prints all. */
     bool (*on_row)(void *arg, const struct frame_answer *row);
     void *arg;

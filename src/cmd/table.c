@@ -264,16 +264,19 @@ static int print_table(struct table *t)
 
 /* ---------------------------------------------------------------- as events */
 
-/* host is the event's own; a name that comes twice counts once, the last. */
-static size_t collect(const struct row *r, struct named_value *to, size_t max, struct slice *host)
+/* host and prog are the event's own; a name that comes twice counts once, the last. */
+static size_t collect(const struct row *r, struct named_value *to, size_t max, struct event_head *head)
 {
     struct args args = r->args;
     struct arg a;
     size_t n = 0;
     while (args_next(&args, &a)) {
         size_t i = 0;
-        if (slice_eq_str(a.name, "host") && a.value.type == VALUE_TEXT) {
-            *host = value_slice(a.value);
+        struct slice *own = slice_eq_str(a.name, "host")   ? &head->host
+                            : slice_eq_str(a.name, "prog") ? &head->prog
+                                                           : NULL;
+        if (own && a.value.type == VALUE_TEXT) {
+            *own = value_slice(a.value);
             continue;
         }
         while (i < n && !slice_eq(to[i].name, a.name))
@@ -298,7 +301,7 @@ static int build(struct table *t)
                                   .name = slice_str(t->options->event),
                                   .prog = SLICE_LIT("gridline"),
                                   .level = LEVEL_INFO};
-        size_t n = collect(r, values, EVENT_FIELDS_MAX, &head.host);
+        size_t n = collect(r, values, EVENT_FIELDS_MAX, &head);
         int e = batch_builder_add(t->builder, &head, values, n, &why);
         if (e < 0) {
             say("a row can't be written: %s", why.message);

@@ -28,12 +28,13 @@ enum {
     DIRECTORY_HOSTS_MAX = 1 << 20,
     DIRECTORY_SENSORS_MAX = 1024,  /* of a host; announced */
     DIRECTORY_PROGRAMS_MAX = 256,  /* of a host; the one that was silent longest gives way */
-    DIRECTORY_EVENTS_MAX = 1024,   /* names of a host that were not announced */
+    DIRECTORY_EVENTS_MAX = 512,    /* names of a host that were not announced */
     DIRECTORY_SCHEMAS_MAX = 16384, /* versions */
     DIRECTORY_VERSIONS_MAX = 64,   /* of one event name */
     DIRECTORY_EXPECT_MAX = 4096,
     DIRECTORY_OBSERVERS = 4,
-    DIRECTORY_TEXT_MAX = 8192 /* bytes of any text of an entry */
+    DIRECTORY_NAME_MAX = 160, /* bytes of a sensor's name */
+    DIRECTORY_TEXT_MAX = 8192 /* bytes of any text that is announced */
 };
 
 enum directory_state {
@@ -63,7 +64,7 @@ bool directory_status_of(struct slice name, enum directory_status *out);
 /* One sensor of one host, as it is now. A view: all of it is borrowed, for the call or until the directory is told
  * something. */
 struct directory_entry {
-    uint64_t id; /* from 1, in the order of coming, never given twice */
+    uint64_t id; /* never given twice; by host, and then in the order of coming */
     struct slice host, domain;
     struct slice sensor;  /* "cpu", "exec/root-disk"; of programs their name; "*" = any: the host is expected */
     struct slice events;  /* the names it makes, by commas; "" = not known */
@@ -73,9 +74,10 @@ struct directory_entry {
     enum directory_state host_state;
     enum directory_status status;
     enum directory_status before; /* in on_change, of DIRECTORY_CHANGED; else as status */
-    uint64_t every_ms;            /* as configured; 0 = not known */
-    int64_t started_ns;           /* UTC; since when it is what its agent says it is; of programs: first heard. 0 = not known */
+    bool is_detail;               /* in on_change: only events or schemas have changed */
     bool is_expected;
+    uint64_t every_ms;  /* as configured; 0 = not known */
+    int64_t started_ns; /* UTC: since when it is what its agent says it is; of programs: first heard. 0 = not known */
 };
 
 enum directory_change { DIRECTORY_ADDED, DIRECTORY_CHANGED, DIRECTORY_GONE };
@@ -86,17 +88,17 @@ struct directory_host_entry {
     int64_t since_ns; /* of the state, UTC */
     uint32_t sensors; /* entries, but not those of mode `program` and not what is only expected */
     uint32_t programs;
-    uint32_t missing;  /* entries that are */
+    uint32_t missing; /* entries that are */
     bool is_expected; /* by name */
 };
 
 /* A version of a schema. */
 struct directory_schema {
-    uint64_t id;                 /* from 1, as entries have */
+    uint64_t id; /* from 1, in the order of coming, never given twice */
     struct slice event;
     uint64_t hash;
     const struct schema *schema; /* NULL: a sensor has announced it, and none of its events has come */
-    uint64_t hosts;              /* whose newest event of that name has this version */
+    uint64_t makers;             /* hosts that announced it or made it last; each program of a host by itself */
     uint64_t events;             /* that came, since the directory runs */
     int64_t first_ns, last_ns;   /* seen or announced, UTC */
     struct slice conflict;       /* fields that have two types over the versions of this name, by commas */
@@ -142,7 +144,7 @@ void directory_list_end(struct directory *d, struct slice host, int64_t utc_ns);
 
 void directory_batch(struct directory *d, const struct batch *b, int64_t mono_ns, int64_t utc_ns);
 /* About once a second: what is gone long enough goes. Looks at a thousand hosts each time. */
-void directory_tick(struct directory *d, int64_t utc_ns);
+void directory_tick(struct directory *d, int64_t mono_ns, int64_t utc_ns);
 
 /* The entry behind *id (0 = the first), in the order of ids, and its id; false: that was the last. */
 bool directory_next(const struct directory *d, uint64_t *id, struct directory_entry *out);
@@ -162,12 +164,13 @@ struct directory_activity {
 /* event: one of e->events. */
 void directory_activity(const struct directory *d, const struct directory_entry *e, struct slice event,
                         int64_t mono_ns, struct directory_activity *out);
-/* Hosts that make this version, until fn says false. */
-void directory_schema_hosts(const struct directory *d, uint64_t id, bool (*fn)(void *arg, struct slice host),
-                            void *arg);
+/* The hosts of those who make this version (directory_schema.makers of them), until fn says false. */
+void directory_schema_makers(const struct directory *d, uint64_t id, bool (*fn)(void *arg, struct slice host),
+                             void *arg);
 
 struct directory_counts {
-    uint64_t hosts, entries, programs, schemas, missing;
+    uint64_t hosts, sensors, programs, schemas;
+    uint64_t missing; /* entries that are */
     uint64_t refused_hosts, refused_sensors, refused_events, refused_schemas; /* for a limit, or lack of memory */
     uint64_t evicted_programs;
 };

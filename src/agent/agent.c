@@ -3,6 +3,7 @@
  * monitor's look, the budget's window. Everything that is due then is done in one go. */
 #include "agent/agent.h"
 
+#include "agent/announce.h"
 #include "agent/budget.h"
 #include "agent/control.h"
 #include "agent/flow.h"
@@ -50,6 +51,7 @@ struct agent {
     struct flow_sinks sinks;
     struct timekeeper *timekeeper;
     struct manager *manager;
+    struct announce *announce;
     struct portmon *portmon; /* NULL: no sensor waits for a port */
     struct event *packets;   /* its packet socket; NULL = it has none */
     struct budget budget;
@@ -167,6 +169,7 @@ static void pump(struct agent *a, int64_t now_ns)
     if (!a->sinks.upstream)
         return;
     int ms = upstream_pump(a->sinks.upstream, now_ns);
+    announce_look(a->announce, a->sinks.upstream);
     tell_why(a);
     a->pump_at_ns = ms < 0 ? INT64_MAX : now_ns + (int64_t)ms * 1000000;
     watch_link(a);
@@ -778,6 +781,7 @@ static int make_parts(struct agent *a, struct diag *why)
     a->manager = a->flow ? manager_create(a->base, &a->env, a->flow) : NULL;
     if (!a->manager)
         return -ENOMEM;
+    a->announce = announce_create(a->manager);
     a->control = control_create(a->manager, &a->settings, a->config->run_dir, &control_ops, a);
     int r = outputs_create(a->config->outputs, a->config->n_outputs, &a->sinks.outputs, why);
     if (r == 0)
@@ -828,6 +832,7 @@ void agent_destroy(struct agent *a)
     control_destroy(a->control);
     if (a->made_run_dir)
         (void)rmdir(a->config->run_dir); /* somebody else has put something there: it is theirs now */
+    announce_destroy(a->announce);
     manager_destroy(a->manager);
     (void)child_settle(a->is_over ? 1 : CHILD_GRACE); /* nothing that we started outlives us; nor the lease */
     local_destroy(a->sinks.local);

@@ -49,6 +49,7 @@ struct manager {
     void *port_arg;
     int64_t now_ns; /* of the round */
     uint64_t refused_rows;
+    uint64_t changes; /* of what manager_list tells */
     bool is_suspended;
 };
 
@@ -124,6 +125,7 @@ static void report(struct running *r)
     if (is_failing == r->is_failing)
         return;
     r->is_failing = is_failing;
+    r->manager->changes++;
     if (is_failing) {
         log_error("sensor %s failed: %s", r->name, s->last_why);
         flow_sensor_state(r->manager->flow, LEVEL_ERROR, r->name, "failed", s->last_why);
@@ -209,6 +211,7 @@ static void activate(struct running *r, bool is_active)
     if (is_active == r->is_active)
         return;
     r->is_active = is_active;
+    r->manager->changes++;
     if (is_active) {
         r->due_ns = 0;             /* now; its descriptor is watched from then on */
         streams_renew(r->streams); /* who asks now has not seen what was sent before */
@@ -419,6 +422,7 @@ void manager_configure(struct manager *m, const struct agent_config *c)
 {
     struct running *old = m->first, **tail = &m->first;
     m->now_ns = clock_mono_ns();
+    m->changes++;
     m->first = NULL;
     for (size_t i = 0; i < c->n_sensors; i++) {
         struct running *before = take(&old, &c->sensors[i]);
@@ -518,6 +522,7 @@ const char *manager_slow_one(struct manager *m)
     if (!worst)
         return NULL;
     worst->slow *= 2;
+    m->changes++;
     set_due(worst, clock_mono_ns());
     return worst->name;
 }
@@ -531,6 +536,7 @@ const char *manager_hasten_one(struct manager *m)
     if (!best)
         return NULL;
     best->slow /= 2;
+    m->changes++;
     set_due(best, clock_mono_ns());
     return best->name;
 }
@@ -574,6 +580,7 @@ void manager_suspend(struct manager *m, bool is_suspended)
     if (m->is_suspended == is_suspended)
         return;
     m->is_suspended = is_suspended;
+    m->changes++;
     for (struct running *r = m->first; r; r = r->next)
         look(r);
 }
@@ -599,6 +606,34 @@ static const char *mode_name(enum sensor_mode mode)
     static const char *const names[] = {
         [MODE_ALWAYS] = "always", [MODE_ON_REQUEST] = "on-request", [MODE_PORT] = "port", [MODE_OFF] = "off"};
     return names[mode];
+}
+
+uint64_t manager_changes(const struct manager *m)
+{
+    return m->changes;
+}
+
+static const char *status_name(const struct running *r)
+{
+    if (r->config->mode == MODE_OFF)
+        return "stopped";
+    if (r->manager->is_suspended)
+        return "suspended";
+    return r->is_failing ? "failed" : r->is_active ? "running" : "idle";
+}
+
+void manager_list(const struct manager *m, void (*fn)(void *arg, const struct manager_sensor *s), void *arg)
+{
+    for (const struct running *r = m->first; r; r = r->next) {
+        const struct manager_sensor s = {.name = r->name,
+                                         .mode = mode_name(r->config->mode),
+                                         .status = status_name(r),
+                                         .why = r->is_failing ? instance_stats(r->instance)->last_why : "",
+                                         .every_ns = period(r),
+                                         .schemas = r->config->ops->schemas,
+                                         .streams = r->streams};
+        fn(arg, &s);
+    }
 }
 
 void manager_each(struct manager *m, void (*fn)(void *arg, const struct self_cost *cost), void *arg)

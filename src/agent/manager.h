@@ -71,6 +71,19 @@ void manager_measure(struct manager *m, const char *sensor, unsigned runs);
 /* Everything is sent anew at the next sample: the gateway is a new one. */
 void manager_renew(struct manager *m);
 void manager_stats(const struct manager *m, struct manager_stats *out);
+/* Counts whatever changes what manager_list tells. */
+uint64_t manager_changes(const struct manager *m);
+/* One sensor as others may know it. Borrowed for the call. */
+struct manager_sensor {
+    const char *name;     /* "cpu", "exec/root-disk" */
+    const char *mode;     /* as self_cost's */
+    const char *status;   /* "running", "idle", "suspended", "failed", "stopped" */
+    const char *why;      /* of "failed"; "" */
+    int64_t every_ns;     /* its period as it is now */
+    const struct sensor_schema *schemas; /* of its events, up to one without a name; NULL: not known before */
+    const struct streams *streams;
+};
+void manager_list(const struct manager *m, void (*fn)(void *arg, const struct manager_sensor *s), void *arg);
 void manager_each(struct manager *m, void (*fn)(void *arg, const struct self_cost *cost), void *arg);
 
 #endif

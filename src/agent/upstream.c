@@ -120,6 +120,23 @@ int upstream_answer(struct upstream *u, const struct frame_answer *a)
     return upstream_send_frame(u);
 }
 
+int upstream_sensors(struct upstream *u, struct slice frames)
+{
+    struct frame f;
+    int64_t n;
+    int r = 0;
+    while (r == 0 && (n = frame_read(frames, FRAME_PAYLOAD_MAX, &f)) > 0) {
+        r = uplink_send(u->link, f.type, f.payload);
+        frames = slice_from(frames, (size_t)n);
+    }
+    return r;
+}
+
+uint32_t upstream_registration(const struct upstream *u)
+{
+    return u->lease.is_held ? u->lease.registrations : 0;
+}
+
 uint32_t upstream_connection(const struct upstream *u)
 {
     return u->n_up;

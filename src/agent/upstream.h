@@ -104,6 +104,10 @@ void upstream_flush(struct upstream *u);
 
 /* -ENOTCONN: the connection of the question is gone, and the asker knows that; -EAGAIN: it does not read. */
 int upstream_answer(struct upstream *u, const struct frame_answer *a);
+/* SENSORS, whole frames one after the other (net/sensors.h); within a registration. As upstream_answer. */
+int upstream_sensors(struct upstream *u, struct slice frames);
+/* Counts registrations that were granted; 0: none holds now. */
+uint32_t upstream_registration(const struct upstream *u);
 /* Counts connections: a question of an earlier one can't be answered any more. */
 uint32_t upstream_connection(const struct upstream *u);
 

@@ -161,6 +161,7 @@ static void granted(struct upstream *u, const struct frame_lease *f)
     l->renew_ms = at_least(f->renew_ms, RENEW_MIN_MS);
     if (is_answer)
         note_answered(u);
+    l->registrations += !was_held && l->is_held;
     if (!was_held && l->is_held && u->ops->on_lease)
         u->ops->on_lease(u->arg, l->worker, uplink_address(u->link));
     upstream_datagram_lease(u, f, is_renewal);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Payload: u8 flags (1 = more follows), u32 number of sensors, then a list of named values each (args.h). Names that
+/* Payload: u8 flags (1 = more follows, 2 = a list begins), u32 number of sensors, then a list of named values each (args.h). Names that
  * are not known are skipped, so that a later version can say more. */
 #include "net/sensors.h"
 
 #include "base/text.h"
 
-enum { MORE_FOLLOWS = 1 };
+enum { MORE_FOLLOWS = 1, LIST_BEGINS = 2 };
 
 /* "cpu,disk": names by commas; hashes: of 16 digits, or empty. */
 static bool is_list(struct slice list, bool is_hashes)
@@ -69,7 +69,8 @@ static struct sensors_one read_one(struct args list)
 int frame_get_sensors(struct slice payload, struct frame_sensors *out)
 {
     struct cursor c = cursor_of(payload);
-    struct frame_sensors f = {.has_more = cursor_u8(&c) & MORE_FOLLOWS};
+    uint8_t flags = cursor_u8(&c);
+    struct frame_sensors f = {.is_first = flags & LIST_BEGINS, .has_more = flags & MORE_FOLLOWS};
     f.n = cursor_u32(&c);
     if (c.bad || f.n > SENSORS_MAX)
         return E_PROTO;
@@ -106,13 +107,14 @@ void sensors_begin(struct sensors_writer *w, struct strbuf *out)
 static void finish(struct sensors_writer *w, bool has_more)
 {
     size_t at = frame_begin(w->out, FRAME_SENSORS, 0);
-    strbuf_add_char(w->out, has_more ? MORE_FOLLOWS : 0);
+    strbuf_add_char(w->out, (char)((w->has_begun ? 0 : LIST_BEGINS) | (has_more ? MORE_FOLLOWS : 0)));
     strbuf_add_u32(w->out, w->n);
     strbuf_add_slice(w->out, strbuf_slice(&w->bytes));
     w->out->failed = w->out->failed || strbuf_failed(&w->bytes);
     frame_end(w->out, at);
     strbuf_reset(&w->bytes);
     w->n = 0;
+    w->has_begun = true;
 }
 
 static void put_text(struct args_writer *list, const char *name, struct slice text)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* sensors.h - SENSORS (docs/protocol.md, "Sensors"): an agent's whole list of sensors, within its registration. It
- * replaces the list before. One that is large comes in several frames, all but the last with `more`. As frame.h: pure
- * functions, slices borrowed from the payload. */
+ * replaces the list before. One that is large comes in several frames: the first says so, all but the last say that
+ * more follow. As frame.h: pure functions, slices borrowed from the payload. */
 #ifndef GRIDLINE_NET_SENSORS_H
 #define GRIDLINE_NET_SENSORS_H
 
@@ -33,7 +33,7 @@ struct sensors_one {
 
 /* A frame's part of the list, checked: walking it can't fail. */
 struct frame_sensors {
-    bool has_more;
+    bool is_first, has_more;
     uint32_t n;
     struct slice bytes;
 };
@@ -48,6 +48,7 @@ struct sensors_writer {
     struct strbuf bytes; /* of the frame that is being made */
     struct args_writer one;
     uint32_t n, total;
+    bool has_begun; /* the list's first frame is out */
 };
 void sensors_begin(struct sensors_writer *w, struct strbuf *out);
 /* false: it can't be said: the list is full, or something is longer than it may be. It is left out. */

@@ -5,6 +5,7 @@
 #include "base/crc32c.h"
 #include "net/demand.h"
 #include "net/frame.h"
+#include "net/sensors.h"
 #include "net/subscribe.h"
 
 static struct strbuf out; /* reused: the cost would be in malloc */
@@ -227,6 +228,30 @@ static void fuzz_demand(struct slice payload)
           slice_eq(a.list, b.list));
 }
 
+/* One by one: names that are not known are lost on the way, and the frames need not be cut in the same places. */
+static void fuzz_sensors(struct slice payload)
+{
+    struct frame_sensors list, same;
+    struct sensors_one a, b;
+    struct sensors_writer w;
+    if (frame_get_sensors(payload, &list) < 0)
+        return;
+    struct frame_sensors rest = list;
+    uint32_t n = 0;
+    for (; sensors_next(&rest, &a); n++) {
+        strbuf_reset(&out);
+        sensors_begin(&w, &out);
+        check(sensors_add(&w, &a)); /* what was taken can be said */
+        sensors_end(&w);
+        check(frame_get_sensors(again(FRAME_SENSORS), &same) == 0 && same.n == 1);
+        check(same.is_first && !same.has_more);
+        check(sensors_next(&same, &b) && slice_eq(a.sensor, b.sensor) && slice_eq(a.events, b.events));
+        check(slice_eq(a.schemas, b.schemas) && slice_eq(a.mode, b.mode) && slice_eq(a.status, b.status));
+        check(slice_eq(a.why, b.why) && a.every_ms == b.every_ms && a.since_ns == b.since_ns);
+    }
+    check(n == list.n);
+}
+
 static void fuzz_payload(uint8_t type, struct slice payload)
 {
     static void (*const by_type[])(struct slice) = {
@@ -249,6 +274,7 @@ static void fuzz_payload(uint8_t type, struct slice payload)
         [FRAME_EVENTS] = fuzz_events,
         [FRAME_GAP] = fuzz_gap,
         [FRAME_DEMAND] = fuzz_demand,
+        [FRAME_SENSORS] = fuzz_sensors,
     };
     strbuf_reset(&out);
     if (type < sizeof by_type / sizeof *by_type && by_type[type])

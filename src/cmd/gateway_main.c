@@ -121,7 +121,10 @@ static int serve(const struct gateway_config *c)
                                             .observers = c->observers,
                                             .n_observers = c->n_observers,
                                             .latest = c->latest,
-                                            .summary = c->summary};
+                                            .summary = c->summary,
+                                            .domain = c->domain,
+                                            .expect = c->expect,
+                                            .directory_keep_ns = c->directory_keep_ns};
     struct gateway *g;
     struct diag why = {0};
     (void)signal(SIGPIPE, SIG_IGN); /* a peer that has gone is an error of its write, not a death */

@@ -134,7 +134,9 @@ static void describe_host(const struct directory *d, const struct host *h, struc
                                          .since_ns = h->since_ns,
                                          .sensors = h->n_sensors,
                                          .programs = h->n_programs,
-                                         .is_expected = h->is_expected};
+                                         .is_expected = h->is_expected,
+                                         .has_list = h->has_list,
+                                         .clock_bound_ns = h->clock_bound_ns};
     for (const struct entry *e = h->first; e; e = e->next)
         out->missing += status_of(h, e) == DIRECTORY_MISSING;
 }
@@ -253,6 +255,7 @@ static int add_host(struct directory *d, struct slice host, int64_t utc_ns, stru
     d->hosts[h->no - 1] = h;
     h->state = DIRECTORY_UNREGISTERED;
     h->since_ns = utc_ns;
+    h->clock_bound_ns = CLOCK_BOUND_UNKNOWN;
     h->tail = &h->first;
     d->counts.hosts++;
     *out = h;

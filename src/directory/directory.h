@@ -90,6 +90,9 @@ struct directory_host_entry {
     uint32_t programs;
     uint32_t missing; /* entries that are */
     bool is_expected; /* by name */
+    bool has_list;    /* it has announced its sensors */
+    /* As its newest batch was stamped; CLOCK_BOUND_UNKNOWN: none told. */
+    uint64_t clock_bound_ns;
 };
 
 /* A version of a schema. */

@@ -436,6 +436,8 @@ void directory_batch(struct directory *d, const struct batch *b, int64_t mono_ns
             r.time_ns = e->time_ns;
     }
     end_run(d, &r, mono_ns, utc_ns);
+    if (r.host && b->origin.clock.bound_ns != CLOCK_BOUND_UNKNOWN) /* a producer is of one host */
+        r.host->clock_bound_ns = b->origin.clock.bound_ns;
 }
 
 void directory_activity(const struct directory *d, const struct directory_entry *e, struct slice event,

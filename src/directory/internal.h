@@ -71,6 +71,7 @@ struct host {
     bool has_list;     /* it has announced its sensors */
     bool is_expected;  /* by name */
     int64_t since_ns;
+    uint64_t clock_bound_ns; /* of its newest batch */
     uint32_t list; /* number of the list that is being taken in, or was last */
     uint32_t n_sensors, n_programs; /* entries by kind */
     uint32_t n_mades;               /* that nobody announced */

@@ -70,6 +70,13 @@ static void send_lease(struct channel *c, uint16_t status, uint32_t number, int6
     session_send(c->session);
 }
 
+/* A session's name begins with its peer's. */
+static void note_address(const struct channel *c)
+{
+    const char *name = session_name(c->session);
+    worker_set_address(c->worker, slice_of(name, strcspn(name, " ")));
+}
+
 static void on_register(struct channel *c, struct slice payload)
 {
     int64_t t1 = clock_utc_ns();
@@ -96,6 +103,8 @@ static void on_register(struct channel *c, struct slice payload)
         return;
     }
     c->worker = w;
+    c->is_listing = false;
+    note_address(c);
     c->origin = r.origin;
     c->key_told = 0;
     if (c->sampler)
@@ -214,6 +223,23 @@ static void on_answer(struct channel *c, struct slice payload)
         control_answered(session_all(c->session)->control, c->worker, &a);
 }
 
+static void on_sensors(struct channel *c, struct slice payload)
+{
+    const struct sessions *all = session_all(c->session);
+    struct frame_sensors list;
+    if (frame_get_sensors(payload, &list) < 0) {
+        session_protocol_error(c->session, "malformed SENSORS");
+        return;
+    }
+    if (!c->worker || (!list.is_first && !c->is_listing)) {
+        session_protocol_error(c->session, c->worker ? "SENSORS that go on with no list" : "SENSORS before a lease");
+        return;
+    }
+    c->is_listing = list.has_more;
+    if (all->on_sensors)
+        all->on_sensors(all->sensors_arg, c->worker, &list);
+}
+
 static void on_certify(struct channel *c, struct slice payload)
 {
     struct sessions *all = session_all(c->session);
@@ -235,7 +261,7 @@ bool channel_takes(uint8_t type)
 {
     return type == FRAME_SCHEMA || type == FRAME_STREAM || type == FRAME_SAMPLES ||
            type == FRAME_SAMPLES_ORIGIN || type == FRAME_REGISTER || type == FRAME_RENEW ||
-           type == FRAME_ANSWER || type == FRAME_CERTIFY;
+           type == FRAME_ANSWER || type == FRAME_CERTIFY || type == FRAME_SENSORS;
 }
 
 void channel_frame(struct channel *c, const struct frame *f)
@@ -248,6 +274,8 @@ void channel_frame(struct channel *c, const struct frame *f)
         on_answer(c, f->payload);
     else if (f->type == FRAME_CERTIFY)
         on_certify(c, f->payload);
+    else if (f->type == FRAME_SENSORS)
+        on_sensors(c, f->payload);
     else if (f->type == FRAME_SAMPLES_ORIGIN)
         on_samples_origin(c, f->payload);
     else if (!c->sampler)

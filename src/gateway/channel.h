@@ -15,6 +15,7 @@ struct channel {
     uint32_t number;                     /* in the frames' heads: 0, or the relay's */
     uint32_t key_told;                   /* the id of the key that LEASE last carried */
     bool wants_ok;                       /* SCHEMA_OK and STREAM_OK */
+    bool is_listing;                     /* more of its SENSORS are to come */
     bool has_counts, has_samples_counts; /* its COUNTS came on this connection */
 };
 

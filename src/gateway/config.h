@@ -45,6 +45,9 @@ struct gateway_config {
     int64_t ledger_every_ns;              /* how often `ledger` events are made */
     struct latest_options latest;
     struct summary_options summary;
+    const char *domain;                   /* "" = this host's */
+    const char *expect;                   /* what has to be there, by newlines: "node1 cpu memory\n..." */
+    int64_t directory_keep_ns;            /* how long what is gone stays in the directory */
     const struct observer_config *observers;
     size_t n_observers;
     const struct config_entry *given; /* the keys outside of observers that were given, "lease.time" */

@@ -149,6 +149,20 @@ static int store_demand(const struct config_value *v, const char *const *texts, 
     return config_store_joined(v, texts, n, '\n', &member(v, base, const char *));
 }
 
+/* What directory_expect takes. */
+static int store_expect(const struct config_value *v, const char *const *texts, size_t n, void *base)
+{
+    for (size_t i = 0; i < n; i++) {
+        size_t host = strcspn(texts[i], " \t");
+        if (host == 0 || host > EVENT_ORIGIN_MAX || text_has_control(slice_str(texts[i])) ||
+            strpbrk(texts[i] + host, "*?[\\"))
+            return config_refuse(
+                v, "\"%.80s\" is not a host and its sensors; write {\"node1 cpu memory\", \"db* heartbeat\"}",
+                texts[i]);
+    }
+    return config_store_joined(v, texts, n, '\n', &member(v, base, const char *));
+}
+
 static int store_patterns(const struct config_value *v, const char *const *texts, size_t n, void *base)
 {
     for (size_t i = 0; i < n; i++)
@@ -203,6 +217,7 @@ static const struct config_own own_udp = {"address", false, store_udp};
 static const struct config_own own_level = {"word", false, store_level};
 static const struct config_own own_assign = {"list of settings", true, store_assign};
 static const struct config_own own_demand = {"list of requests", true, store_demand};
+static const struct config_own own_expect = {"list of hosts and sensors", true, store_expect};
 static const struct config_own own_patterns = {"list of patterns", true, store_patterns};
 static const struct config_own own_predicate = {"predicate", false, store_predicate};
 static const struct config_own own_windows = {"list of durations", true, store_windows};
@@ -298,6 +313,18 @@ static const struct config_key gateway_keys[] = {
      .default_text = "",
      .help = "what is asked of sensors that run on request while nobody subscribes, too, so that observers, latest and "
              "summaries have it: `\"PATTERN\"` of event names, or `\"PATTERN TIME\"`: `{\"cpu 10s\", \"disk*\"}`"},
+    {.name = "domain",
+     .type = CONFIG_STRING,
+     .offset = GATEWAY(domain),
+     .default_text = "",
+     .help = "the domain that the hosts here are of, as the directory says it; empty: this host's own, or `local`"},
+    {.name = "expect",
+     .type = CONFIG_OWN,
+     .own = &own_expect,
+     .offset = GATEWAY(expect),
+     .default_text = "",
+     .help = "what has to be there: a host, or a pattern of known ones, and its sensors: `{\"node1 cpu memory\", "
+             "\"db* heartbeat\"}`. What is not is listed as missing"},
     {.name = "ready_file",
      .type = CONFIG_PATH,
      .offset = GATEWAY(ready_file),
@@ -319,6 +346,14 @@ static const struct config_key gateway_keys[] = {
      .help = "how often workers renew it; at most a third of lease.time, so that two renewals may get lost. "
              "Where it is "
              "not given it is shortened to that"},
+    {.name = "directory.keep",
+     .type = CONFIG_DURATION,
+     .offset = GATEWAY(directory_keep_ns),
+     .default_text = "1d",
+     .min = "1s",
+     .max = "366d",
+     .help = "how long hosts that are gone, programs that are silent and schemas that nobody makes stay in the "
+             "directory"},
     {.name = "ledger.file",
      .type = CONFIG_PATH,
      .offset = GATEWAY(ledger_file),
@@ -457,6 +492,7 @@ const struct config_schema gateway_schema = {.program = "gateway",
                                              .explain = "gridline config explain --gateway",
                                              .section = "section",
                                              .example = "observer NAME { ... }",
-                                             .inner = (const char *const[]){"latest", "lease", "ledger", "summary", NULL},
+                                             .inner = (const char *const[]){"directory", "latest", "lease",
+                                                                            "ledger", "summary", NULL},
                                              .scope_at = scope_at,
                                              .key_at = key_at};

@@ -5,6 +5,8 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "gateway/demand.h"
+#include "gateway/directory_feed.h"
+#include "gateway/directory_verbs.h"
 #include "gateway/subscription_verbs.h"
 
 #include <errno.h>
@@ -17,6 +19,8 @@ struct consumers {
     struct latest *latest;
     struct summary *summary;
     bool has_left_out; /* it has been said that summaries are full */
+    struct directory_feed *directory;
+    struct directory_verbs *directory_verbs;
 };
 
 /* ---------------------------------------------------------------- demand */
@@ -86,6 +90,23 @@ static int open_summary(struct consumers *c, struct diag *why)
     return r < 0 ? diag_set(why, r, 0, "%s", err_text(r)) : 0;
 }
 
+static int open_directory(struct consumers *c, struct diag *why)
+{
+    const struct directory_feed_options options = {.domain = c->options.domain,
+                                                   .expect = c->options.expect,
+                                                   .keep_ns = c->options.directory_keep_ns,
+                                                   .workers = c->options.workers,
+                                                   .sessions = c->options.sessions,
+                                                   .own = c->options.own};
+    int r = directory_feed_create(&options, &c->directory, why);
+    if (r < 0)
+        return r;
+    struct directory *d = directory_feed_directory(c->directory);
+    control_set_directory(c->options.control, d);
+    r = directory_verbs_create(c->options.control, d, c->subscriptions, &c->directory_verbs);
+    return r < 0 ? diag_set(why, r, 0, "%s", err_text(r)) : 0;
+}
+
 int consumers_create(const struct consumers_options *o, struct consumers **out, struct diag *why)
 {
     struct consumers *c = mem_try_alloc(sizeof *c);
@@ -95,6 +116,7 @@ int consumers_create(const struct consumers_options *o, struct consumers **out, 
     static int (*const parts[])(struct consumers *c, struct diag *why) = {
         open_subscriptions, /* first: others ask it */
         open_demand,
+        open_directory,
         open_latest,
         open_summary,
     };
@@ -122,6 +144,8 @@ void consumers_destroy(struct consumers *c)
     latest_destroy(c->latest);
     demand_destroy(c->demand);
     c->demand = NULL;
+    directory_verbs_destroy(c->directory_verbs);
+    directory_feed_destroy(c->directory);
     subscriptions_destroy(c->subscriptions);
     mem_free(c);
 }
@@ -132,6 +156,7 @@ void consumers_batch(struct consumers *c, const struct batch *b, struct position
     subscriptions_batch(c->subscriptions, b, at);
     latest_batch(c->latest, b, now_ns);
     summary_batch(c->summary, b, now_ns);
+    directory_feed_batch(c->directory, b);
 }
 
 void consumers_flush(struct consumers *c, uint64_t last_record)
@@ -155,11 +180,13 @@ void consumers_tick(struct consumers *c, int64_t now_ns)
 {
     subscriptions_tick(c->subscriptions, now_ns);
     tell_left_out(c);
+    directory_feed_tick(c->directory, now_ns);
 }
 
 void consumers_worker(struct consumers *c, struct worker *w, enum worker_state before)
 {
-    (void)c, (void)w, (void)before;
+    (void)before;
+    directory_feed_worker(c->directory, w);
 }
 
 void consumers_status(const struct consumers *c, struct args_writer *out)
@@ -181,6 +208,7 @@ void consumers_status(const struct consumers *c, struct args_writer *out)
     args_add_uint(out, "summary.late", s.late);
     args_add_uint(out, "summary.ahead", s.ahead);
     args_add_uint(out, "summary.forgotten", s.forgotten);
+    directory_feed_status(c->directory, out);
 }
 
 struct subscriptions *consumers_subscriptions(struct consumers *c)

@@ -26,6 +26,8 @@ struct consumers_options {
     struct cursors *cursors;
     const struct latest_options *latest;
     const struct summary_options *summary;
+    const char *domain, *expect; /* of the directory: directory_feed.h */
+    int64_t directory_keep_ns;
 };
 
 struct consumers;

@@ -58,6 +58,7 @@ struct control {
     struct block_writer *writer; /* of rows that are events, for those who take them as bytes */
     struct strbuf block;
     struct workers *workers;
+    const struct directory *directory; /* NULL = none */
     struct ledger *ledger;
     struct orders orders;
     struct listing listings[LISTINGS];
@@ -113,32 +114,36 @@ static void end_page(struct control *c, uint64_t request, const struct rows_end 
 static void reply_hosts(struct control *c, const struct frame_control *q)
 {
     struct choice choice;
+    struct access_view *view = NULL;
     struct diag why = {0};
     struct rows_end end = {0};
     struct reply reply = {c, q->request};
     const struct rows_out out = {&reply, give_known};
+    const struct rows_source from = {c->workers, c->directory, clock_boot_ns()};
     uint64_t after = args_uint(q->args, "after", 0);
     int r = choice_init(&choice, args_text(q->args, "workers"), args_text(q->args, "where"), clock_utc_ns(),
                         &why);
     bool is_all = choice_is_all(&choice);
-    if (r == E_PROTO || r == E_LIMIT) {
-        choice_fini(&choice);
-        control_reply_text(c->replying, q->request, CONTROL_USAGE, "%s", why.message);
-        return;
-    }
     if (r == 0)
-        r = rows_of_workers(c->workers, &choice, after > UINT32_MAX ? UINT32_MAX : (uint32_t)after,
-                            clock_boot_ns(), &out, &end);
+        r = access_view_create(c->replying->who, ACCESS_LOOKUP, &view);
+    choice.view = view;
+    if (r == 0)
+        r = rows_of_hosts(&from, &choice, after, &out, &end);
     if (r == 0)
         r = choice.failed;
     choice_fini(&choice);
-    if (r < 0)
+    access_view_destroy(view);
+    if (r == E_PROTO || r == E_LIMIT)
+        control_reply_text(c->replying, q->request, CONTROL_USAGE, "%s", why.message);
+    else if (r == -EACCES)
+        control_reply_text(c->replying, q->request, CONTROL_NOT_ALLOWED, "you may not see workers here");
+    else if (r < 0)
         control_reply_text(c->replying, q->request, CONTROL_FAILED, "the gateway is out of memory");
     else if (end.rows == 0 && after == 0 && !end.has_more && !is_all)
         control_reply_text(c->replying, q->request, CONTROL_NOT_FOUND,
                            "no worker is meant by that; `gridline hosts` without a pattern lists all");
     else
-        end_page(c, q->request, &end, end.worker);
+        end_page(c, q->request, &end, end.after);
 }
 
 static void end_listing(struct listing *l)
@@ -344,6 +349,11 @@ struct control *control_create(struct event_base *base, struct workers *workers,
     c->ledger = ledger;
     c->orders = (struct orders){.base = base, .workers = workers, .ops = ops, .arg = arg};
     return c;
+}
+
+void control_set_directory(struct control *c, const struct directory *d)
+{
+    c->directory = d;
 }
 
 void control_destroy(struct control *c)

@@ -73,11 +73,15 @@ struct control_verb {
 };
 
 struct control;
+struct directory;
 /* The verbs are borrowed for good. -ENOMEM. */
 int control_add(struct control *c, const struct control_verb *verbs, size_t n, void *arg);
 struct control *control_create(struct event_base *base, struct workers *workers, struct ledger *ledger,
                                const struct control_ops *ops, void *arg); /* NULL: no memory */
 void control_destroy(struct control *c);                                  /* NULL is fine */
+
+/* Rows of hosts have what the directory knows of them from now on. Borrowed; NULL = none. */
+void control_set_directory(struct control *c, const struct directory *d);
 
 /* Answers now or later, by asker->answer; always ends with a status that is not CONTROL_MORE. */
 void control_ask(struct control *c, struct control_asker *asker, const struct frame_control *question);

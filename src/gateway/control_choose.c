@@ -78,7 +78,7 @@ static bool has_name(const struct named_value *values, size_t n, struct slice na
 }
 
 /* How many of values, which has room for EVENT_FIELDS_MAX. */
-static size_t describe(const struct worker *w, struct named_value *values)
+static size_t describe(const struct worker *w, struct access_view *view, struct named_value *values)
 {
     size_t n = 0;
     values[n++] = (struct named_value){SLICE_LIT("state"),
@@ -88,7 +88,7 @@ static size_t describe(const struct worker *w, struct named_value *values)
     struct args properties = choice_list(w->properties, w->properties_n);
     struct arg a;
     while (n < EVENT_FIELDS_MAX && args_next(&properties, &a))
-        if (!has_name(values, n, a.name))
+        if (!has_name(values, n, a.name) && access_view_shows_property(view, slice_str(w->host), a.name))
             values[n++] = (struct named_value){a.name, a.value};
     return n;
 }
@@ -99,7 +99,7 @@ static bool passes(struct choice *c, const struct worker *w)
     struct value values[EVENT_FIELDS_MAX];
     uint16_t index[EVENT_FIELDS_MAX];
     const struct schema *schema;
-    size_t n = describe(w, named);
+    size_t n = describe(w, c->view, named);
     int r = registry_learn(c->registry, SLICE_LIT("worker"), named, n, &schema, index);
     if (r < 0) {
         c->failed = r;
@@ -119,5 +119,7 @@ static bool passes(struct choice *c, const struct worker *w)
 
 bool choice_takes(struct choice *c, const struct worker *w)
 {
-    return choice_matches(c->patterns, slice_str(w->host)) && (!c->where || passes(c, w));
+    struct slice host = slice_str(w->host);
+    return choice_matches(c->patterns, host) && access_view_shows(c->view, host, SLICE_LIT("")) &&
+           (!c->where || passes(c, w));
 }

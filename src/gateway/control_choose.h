@@ -6,6 +6,7 @@
 #define GRIDLINE_GATEWAY_CONTROL_CHOOSE_H
 
 #include "base/err.h"
+#include "gateway/access.h"
 #include "event/schema.h"
 #include "gateway/worker.h"
 
@@ -15,6 +16,7 @@ struct choice {
     struct slice patterns;   /* borrowed; globs by commas, "" = all */
     struct predicate *where; /* NULL = all */
     struct registry *registry;
+    struct access_view *view; /* which hosts and properties there are for the asker; NULL = all. Borrowed */
     int failed; /* -ENOMEM: a worker could not be looked at, so the answers do not count */
 };
 

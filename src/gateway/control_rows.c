@@ -3,6 +3,7 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
+#include "gateway/row_filter.h"
 
 #include <errno.h>
 
@@ -102,40 +103,118 @@ static bool has_name(struct args list, struct slice name)
     return false;
 }
 
+/* What the directory knows of the host, and where it is. */
+static void add_place(struct args_writer *row, const struct worker *w, const struct directory *d,
+                      struct access_view *view)
+{
+    struct directory_host_entry h;
+    struct slice host = slice_str(w->host);
+    if (w->address && access_view_shows_property(view, host, SLICE_LIT("address")))
+        args_add_text(row, "address", slice_str(w->address));
+    if (!d || !directory_find_host(d, host, &h))
+        return;
+    args_add_text(row, "domain", h.domain);
+    if (h.clock_bound_ns != CLOCK_BOUND_UNKNOWN)
+        args_add_uint(row, "clock_bound_ns", h.clock_bound_ns);
+    args_add_uint(row, "sensors", h.sensors);
+    args_add_uint(row, "programs", h.programs);
+    args_add_uint(row, "missing", h.missing);
+}
+
 /* Static properties; one that has the name of a column before them gives way, as do those that a list has no
  * room for. */
-static void add_properties(struct args_writer *row, const struct worker *w)
+static void add_properties(struct args_writer *row, const struct worker *w, struct access_view *view)
 {
     struct args properties = choice_list(w->properties, w->properties_n);
     struct arg a;
     while (row->n < ARGS_MAX && args_next(&properties, &a))
-        if (!has_name(args_of(row), a.name))
+        if (!has_name(args_of(row), a.name) && access_view_shows_property(view, slice_str(w->host), a.name))
             args_add(row, a.name, a.value);
 }
 
-static void add_worker(struct page *p, const struct worker *w, int64_t boot_ns)
+static void add_worker(struct page *p, const struct worker *w, const struct rows_source *from,
+                       struct access_view *view)
 {
     args_writer_reset(&p->row);
-    add_lease(&p->row, w, boot_ns);
+    add_lease(&p->row, w, from->boot_ns);
+    add_place(&p->row, w, from->directory, view);
     add_datagrams(&p->row, w);
-    add_properties(&p->row, w);
+    add_properties(&p->row, w, view);
 }
 
-int rows_of_workers(struct workers *ws, struct choice *choice, uint32_t after, int64_t boot_ns,
-                    const struct rows_out *out, struct rows_end *end)
+static void give_workers(struct page *p, const struct rows_source *from, struct choice *choice)
 {
-    *end = (struct rows_end){.worker = after};
-    struct page p = {.out = out, .end = end};
-    uint32_t last = workers_last_id(ws);
-    for (size_t looked = 0; end->worker < last && !p.is_over; looked++) {
-        const struct worker *w = workers_by_id(ws, end->worker + 1);
+    struct rows_end *end = p->end;
+    uint32_t last = workers_last_id(from->workers);
+    for (size_t looked = 0; end->after < last && !p->is_over; looked++) {
+        const struct worker *w = workers_by_id(from->workers, (uint32_t)end->after + 1);
         bool is_meant = w && choice_takes(choice, w);
         if (is_meant)
-            add_worker(&p, w, boot_ns);
-        if (!is_meant || give(&p))
-            end->worker++;
-        if (looked == ROWS_LOOKED && end->worker < last)
-            p.is_over = end->has_more = true;
+            add_worker(p, w, from, choice->view);
+        if (!is_meant || give(p))
+            end->after++;
+        if (looked == ROWS_LOOKED && end->after < last)
+            p->is_over = end->has_more = true;
+    }
+}
+
+/* Is it no worker, and should be one? */
+static bool is_missing(const struct rows_source *from, const struct directory_host_entry *h)
+{
+    return h->is_expected && h->state == DIRECTORY_UNREGISTERED && !workers_by_host(from->workers, h->host);
+}
+
+static void add_missing(struct args_writer *row, const struct directory_host_entry *h)
+{
+    args_writer_reset(row);
+    args_add_text(row, "host", h->host);
+    args_add_text(row, "state", SLICE_LIT("missing"));
+    args_add(row, SLICE_LIT("connected"), value_bool(false));
+    args_add_text(row, "domain", h->domain);
+    args_add_uint(row, "sensors", h->sensors);
+    args_add_uint(row, "programs", h->programs);
+    args_add_uint(row, "missing", h->missing);
+}
+
+/* Its row has less than a worker's: what a predicate asks for and is not there is NULL. */
+static bool is_chosen(struct choice *choice, const struct directory_host_entry *h, struct args row)
+{
+    struct row_filter filter = {.name = "worker", .where = choice->where, .registry = choice->registry};
+    bool is_taken = choice_matches(choice->patterns, h->host) &&
+                    access_view_shows(choice->view, h->host, SLICE_LIT("")) && row_filter_passes(&filter, row);
+    choice->failed = filter.failed ? filter.failed : choice->failed;
+    return is_taken;
+}
+
+static const uint64_t behind_workers = UINT64_C(1) << 32;
+
+static void give_missing(struct page *p, const struct rows_source *from, struct choice *choice)
+{
+    struct rows_end *end = p->end;
+    struct directory_host_entry h;
+    uint32_t at = (uint32_t)(end->after - behind_workers), looked = 0;
+    for (uint32_t before = at; !p->is_over && directory_next_host(from->directory, &at, &h); before = at) {
+        bool is_meant = is_missing(from, &h);
+        if (is_meant) {
+            add_missing(&p->row, &h);
+            is_meant = is_chosen(choice, &h, args_of(&p->row));
+        }
+        end->after = behind_workers + (!is_meant || give(p) ? at : before);
+        if (looked++ == ROWS_LOOKED && !p->is_over)
+            p->is_over = end->has_more = true;
+    }
+}
+
+int rows_of_hosts(const struct rows_source *from, struct choice *choice, uint64_t after, const struct rows_out *out,
+                  struct rows_end *end)
+{
+    *end = (struct rows_end){.after = after};
+    struct page p = {.out = out, .end = end};
+    if (after < behind_workers)
+        give_workers(&p, from, choice);
+    if (!p.is_over && from->directory) {
+        end->after = end->after < behind_workers ? behind_workers : end->after;
+        give_missing(&p, from, choice);
     }
     return page_end(&p);
 }

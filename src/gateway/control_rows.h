@@ -12,6 +12,8 @@
 #include "gateway/control_choose.h"
 #include "gateway/ledger.h"
 
+#include "directory/directory.h"
+
 enum {
     ROWS_PAGE = 96 << 10, /* bytes */
     ROWS_LOOKED = 4096    /* workers looked at for a page, taken or not */
@@ -26,13 +28,20 @@ struct rows_out {
 struct rows_end {
     size_t rows;
     bool has_more;
-    uint32_t worker; /* the last one looked at, for `after` */
+    uint64_t after;
 };
 
-/* Workers of the choice with ids above `after`, in the order of ids. boot_ns: now, for ages. choice->failed
- * says whether all could be looked at. -ENOMEM. */
-int rows_of_workers(struct workers *ws, struct choice *choice, uint32_t after, int64_t boot_ns,
-                    const struct rows_out *out, struct rows_end *end);
+/* What is known of hosts. */
+struct rows_source {
+    struct workers *workers;
+    const struct directory *directory; /* NULL = there is none */
+    int64_t boot_ns;                   /* now, for ages */
+};
+
+/* Workers of the choice with ids above `after`, in the order of ids; then (`after` above UINT32_MAX) hosts that are
+ * expected and no workers. choice->failed says whether all could be looked at. -ENOMEM. */
+int rows_of_hosts(const struct rows_source *from, struct choice *choice, uint64_t after, const struct rows_out *out,
+                  struct rows_end *end);
 
 struct rows_account {
     struct frame_origin origin;

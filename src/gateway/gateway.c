@@ -576,7 +576,10 @@ static int open_consumers(struct gateway *g, struct diag *why)
                                               .last_record = ingest_settled(g->ingest),
                                               .cursors = &g->cursors,
                                               .latest = &g->options.latest,
-                                              .summary = &g->options.summary};
+                                              .summary = &g->options.summary,
+                                              .domain = g->options.domain,
+                                              .expect = g->options.expect,
+                                              .directory_keep_ns = g->options.directory_keep_ns};
     return consumers_create(&options, &g->consumers, why);
 }
 

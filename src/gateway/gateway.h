@@ -32,6 +32,8 @@ struct gateway_options {
     size_t n_observers;
     struct latest_options latest;
     struct summary_options summary;
+    const char *domain, *expect; /* of the directory; NULL = this host's, and nothing */
+    int64_t directory_keep_ns;   /* 0 = a day */
 };
 
 struct gateway;

@@ -8,6 +8,8 @@
 #include "event/level.h"
 
 #include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
 #include <sys/random.h>
 #include <unistd.h>
 
@@ -25,6 +27,7 @@ struct own {
     char host[HOST_MAX];
     struct batch *held; /* there was no room for the events from held_from on; NULL: there was */
     size_t held_from;
+    bool must_hold; /* own_hold */
     uint64_t numbered; /* the last number given: in a block */
     /* taken = passed + refused + no_memory + overrun + what waits, here or in a group */
     uint64_t taken, passed, refused, no_memory, overrun;
@@ -90,7 +93,7 @@ void own_event(struct own *o, uint8_t level, struct slice name, const struct nam
         o->overrun++;
     } else if (batch_builder_add(o->builder, &head, values, n, NULL) < 0) {
         o->no_memory++;
-    } else if (batch_builder_count(o->builder) >= FLUSH_AT) {
+    } else if (batch_builder_count(o->builder) >= FLUSH_AT && !o->must_hold) {
         own_flush(o);
     }
 }
@@ -109,6 +112,59 @@ void own_worker_state(struct own *o, const struct worker *w, enum worker_state b
     };
     own_event(o, is_trouble ? LEVEL_WARNING : LEVEL_NOTICE, SLICE_LIT("worker.state"), values,
               sizeof values / sizeof *values);
+}
+
+static struct value text_or_none(struct slice s)
+{
+    return s.n ? value_text(s) : value_none();
+}
+
+/* What there is no value for is left out. How many are left. */
+static size_t leave_out(struct named_value *values, size_t n)
+{
+    size_t left = 0;
+    for (size_t i = 0; i < n; i++)
+        if (values[i].value.type != VALUE_NONE)
+            values[left++] = values[i];
+    return left;
+}
+
+void own_sensor_state(struct own *o, const struct directory_entry *e, enum directory_change change)
+{
+    const char *status = change == DIRECTORY_GONE ? "gone" : directory_status_name(e->status);
+    bool is_trouble = change != DIRECTORY_GONE && (e->status == DIRECTORY_MISSING || e->status == DIRECTORY_FAILED);
+    struct named_value values[] = {
+        {SLICE_LIT("target"), value_text(e->host)},
+        {SLICE_LIT("sensor"), value_text(e->sensor)},
+        {SLICE_LIT("status"), value_text(slice_str(status))},
+        {SLICE_LIT("before"), change == DIRECTORY_ADDED ? value_none()
+                                                        : value_text(slice_str(directory_status_name(e->before)))},
+        {SLICE_LIT("mode"), text_or_none(e->mode)},
+        {SLICE_LIT("every_ms"), e->every_ms ? value_uint(e->every_ms) : value_none()},
+        {SLICE_LIT("why"), text_or_none(e->why)},
+    };
+    own_event(o, is_trouble ? LEVEL_WARNING : LEVEL_INFO, SLICE_LIT("sensor.state"), values,
+              leave_out(values, sizeof values / sizeof *values));
+}
+
+void own_schema_new(struct own *o, const struct directory_schema *s)
+{
+    char hash[17];
+    (void)snprintf(hash, sizeof hash, "%016" PRIx64, s->hash); /* fits */
+    struct named_value values[] = {
+        {SLICE_LIT("event"), value_text(s->event)},
+        {SLICE_LIT("hash"), value_text(slice_str(hash))},
+        {SLICE_LIT("n_fields"), s->schema ? value_uint(s->schema->n_fields) : value_none()},
+        {SLICE_LIT("conflict"), value_bool(s->conflict.n > 0)},
+        {SLICE_LIT("fields"), text_or_none(s->conflict)},
+    };
+    own_event(o, s->conflict.n ? LEVEL_WARNING : LEVEL_INFO, SLICE_LIT("schema.new"), values,
+              leave_out(values, sizeof values / sizeof *values));
+}
+
+void own_hold(struct own *o, bool is_on)
+{
+    o->must_hold = is_on;
 }
 
 void own_control(struct own *o, const struct control_done *d)

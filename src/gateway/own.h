@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* own.h - the gateway's own events: what became of workers (`worker.state`), what people asked (`control`),
- * the ledger
- * (`ledger`), and itself (`gateway.state`). They go through ingest like everybody's, under a producer of
+ * the ledger (`ledger`), sensors (`sensor.state`), schemas (`schema.new`), and itself (`gateway.state`). They go through ingest like everybody's, under a producer of
  * their own: `gridline` and 8 random bytes. */
 #ifndef GRIDLINE_GATEWAY_OWN_H
 #define GRIDLINE_GATEWAY_OWN_H
 
+#include "directory/directory.h"
 #include "event/event.h"
 #include "gateway/control.h"
 #include "gateway/ingest.h"
@@ -23,6 +23,10 @@ void own_control(struct own *o, const struct control_done *d);
 void own_gateway_state(struct own *o, uint8_t level, const char *state, const char *why);
 /* An account of the ledger; host "" = not known. */
 void own_ledger(struct own *o, const struct account *a, struct slice host);
+void own_sensor_state(struct own *o, const struct directory_entry *e, enum directory_change change);
+void own_schema_new(struct own *o, const struct directory_schema *s);
+/* While it is on, what is said is not put in a group, however much it is: for those who are called by ingest. */
+void own_hold(struct own *o, bool is_on);
 /* Puts what was said in the group, after a burst, not after each. What there is no room for waits, up to
  * OWN_WAITING_MAX events: then new ones are dropped and counted (ring_full). */
 void own_flush(struct own *o);

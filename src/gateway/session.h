@@ -18,6 +18,7 @@
 #include "gateway/ingest.h"
 #include "gateway/worker.h"
 #include "net/demand.h"
+#include "net/sensors.h"
 #include "net/stream.h"
 
 #include "base/log.h"
@@ -47,6 +48,9 @@ struct sessions {
     struct subscriptions *subscriptions; /* NULL: no subscriptions here */
     /* Who a transport's handshake found; NULL when there are no transports. */
     int (*identify)(struct transport *t, struct access_identity *out);
+    /* A worker's SENSORS, as they come; NULL = nobody wants to know. */
+    void (*on_sensors)(void *arg, struct worker *w, const struct frame_sensors *list);
+    void *sensors_arg;
     struct args assigned;     /* settings for every worker; its own come behind and win */
     uint16_t udp_port;        /* offered to workers; 0 = none */
     void (*drain)(void *arg); /* takes the datagrams that have come by now; NULL = there are none */

@@ -62,6 +62,7 @@ static void destroy(struct worker *w)
     if (!w)
         return;
     mem_free(w->host);
+    mem_free(w->address);
     mem_free(w->properties);
     mem_free(w->settings);
     mem_free(w);
@@ -409,6 +410,12 @@ void worker_set_samples(struct workers *ws, struct worker *w, const struct frame
         w->window = (struct datagram_window){0};
     }
     w->sampler = new_key(w) ? s : NULL;
+}
+
+void worker_set_address(struct worker *w, struct slice address)
+{
+    mem_free(w->address);
+    w->address = copy_bytes(address);
 }
 
 uint64_t worker_datagrams_lost(const struct worker *w)

@@ -55,6 +55,7 @@ struct worker {
     uint64_t datagrams_before;   /* of these, sent before this gateway knew the origin: to another, or to its
                                     last run */
     int64_t clock_offset_ns; /* its local clock against ours at registration; bound is half the rtt it saw */
+    char *address;               /* of its connection, or its last one: "10.0.0.7:4711"; NULL = not known */
     char *properties, *settings; /* args lists as bytes (args_put); "" = none */
     uint32_t properties_n, settings_n;
 };
@@ -98,6 +99,8 @@ void worker_set_samples(struct workers *ws, struct worker *w, const struct frame
                         struct sampler *s);
 /* Of the datagrams it says it has sent: those that have not come. */
 uint64_t worker_datagrams_lost(const struct worker *w);
+/* Where it is connected from. Without memory that is not known. */
+void worker_set_address(struct worker *w, struct slice address);
 /* Its connection is gone: late. */
 void worker_disconnected(struct workers *ws, struct worker *w, int64_t boot_ns, int64_t utc_ns);
 void worker_leave(struct workers *ws, struct worker *w, int64_t utc_ns);

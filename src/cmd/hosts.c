@@ -9,16 +9,17 @@ struct hosts_options {
 };
 
 static const struct table_column columns[] = {
-    {"host", 0},           {"state", 0},   {"since", 19},
-    {"mode", 0},           {"worker", 0},  {"lease_ms", 0},
-    {"renewed_ms", 0},     {"samples", 0}, {"datagrams_received", 0},
-    {"datagrams_lost", 0}, {NULL, 0},
+    {"host", 0},       {"state", 0},   {"since", 19},
+    {"mode", 0},       {"worker", 0},  {"lease_ms", 0},
+    {"renewed_ms", 0}, {"sensors", 0}, {"missing", 0},
+    {"samples", 0},    {"datagrams_received", 0}, {"datagrams_lost", 0},
+    {NULL, 0},
 };
 
 static const char *const keys[] = {"host", NULL};
 static const char *const changes[] = {"state",         "since",   "connected", "mode",
-                                      "registrations", "samples", NULL};
-static const struct watch_options watched = {keys, changes};
+                                      "registrations", "samples", "sensors",   "missing", NULL};
+static const struct watch_options watched = {keys, changes, "worker.state,sensor.state", "target", "workers"};
 
 static int hosts_run(void *state, struct operands patterns)
 {
@@ -39,11 +40,8 @@ static int hosts_run(void *state, struct operands patterns)
 static const struct option_spec table[] = {
     QUESTION_WHERE,
     {'l', "long", OPTION_FLAG, NULL, offsetof(struct hosts_options, is_long),
-     "every column of the table: clock, counts of datagrams, static properties"},
-    {0, "watch", OPTION_FLAG, NULL, offsetof(struct hosts_options, is_watch),
-     "go on until stopped: on a terminal the table is drawn anew every two seconds, elsewhere rows are "
-     "printed when they "
-     "change"},
+     "every column of the table: address, clock, counts of datagrams, static properties"},
+    WATCH_OPTION(struct hosts_options, is_watch),
     QUESTION_OPTIONS,
     {0},
 };
@@ -64,7 +62,9 @@ const struct verb verb_hosts = {
         "Lists the workers of a gateway whose host names match a PATTERN (`*`, `?`, `[a-z]`; none: all).\n"
         "A worker is `live` while it renews its lease, `late` when a renewal is overdue or its connection "
         "broke, `expired` "
-        "when the lease ran out, `deregistered` when it said goodbye. Datagrams are counted since its "
+        "when the lease ran out, `deregistered` when it said goodbye; `missing` is what the gateway is configured to "
+        "`expect` and never came. `sensors` and `missing` count those of the host (`gridline sensors` lists them). "
+        "Datagrams are counted since its "
         "samples began: what it "
         "sent, by its last renewal, and what came.\n"
         "Ends with 3 if there is no such worker.",

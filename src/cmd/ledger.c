@@ -83,7 +83,7 @@ static const struct table_column columns[] = {
 };
 
 static const char *const keys[] = {"producer", "epoch", NULL};
-static const struct watch_options watched = {keys, NULL};
+static const struct watch_options watched = {.keys = keys};
 
 static int ledger_run(void *state, struct operands patterns)
 {

@@ -25,6 +25,8 @@ static const struct verb *const verbs[] = {
     &verb_summary,
     &verb_collect,
     &verb_hosts,
+    &verb_sensors,
+    &verb_schemas,
     &verb_subscriptions,
     &verb_ledger,
     &verb_worker,

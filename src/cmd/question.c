@@ -74,17 +74,22 @@ void question_close(struct question *q)
 
 int question_add_patterns(struct question *q, char *const *patterns, size_t n)
 {
+    return question_add_list(q, "workers", "host names", patterns, n);
+}
+
+int question_add_list(struct question *q, const char *name, const char *what, char *const *patterns, size_t n)
+{
     struct strbuf list = {0};
     for (size_t i = 0; i < n; i++) {
         if (!patterns[i][0] || strchr(patterns[i], ',')) {
-            say("'%.60s' is no pattern of host names; write several with blanks between them", patterns[i]);
+            say("'%.60s' is no pattern of %s; write several with blanks between them", patterns[i], what);
             strbuf_fini(&list);
             return EXIT_USAGE;
         }
         strbuf_printf(&list, "%s%s", i ? "," : "", patterns[i]);
     }
     if (list.n)
-        args_add_text(&q->args, "workers", strbuf_slice(&list));
+        args_add_text(&q->args, name, strbuf_slice(&list));
     strbuf_fini(&list);
     return EXIT_OK;
 }
@@ -160,12 +165,13 @@ int question_pages(struct question *q, const char *verb)
         args_add(&page, SLICE_LIT("after"), after);
         const struct ask_question question = {.verb = slice_str(verb), .args = args_of(&page)};
         int r = ask_run(q->ask, &question, take_row, q, &end, &why);
-        code = r < 0 ? failed(r, &why) : check_end(&end);
+        bool is_none = r == 0 && end.status == CONTROL_NOT_FOUND && q->may_be_none;
+        code = r < 0 ? failed(r, &why) : is_none ? EXIT_OK : check_end(&end);
         after = code == EXIT_OK ? args_value(end.args, "after") : value_none();
     } while (after.type != VALUE_NONE);
     args_writer_fini(&page);
     say_progress_end();
-    if (code == EXIT_OK && q->rows == 0 && q->args.n) {
+    if (code == EXIT_OK && q->rows == 0 && q->args.n && !q->may_be_none) {
         say("nothing is meant by that; without a choice all are listed");
         return EXIT_NOT_FOUND;
     }

@@ -277,6 +277,7 @@ static void set_asked(struct running *r, int64_t asked_ns)
 {
     bool is_other = asked_ns != r->asked_ns;
     r->asked_ns = asked_ns;
+    r->manager->changes += is_other;
     if (!is_other || !asked_ns)
         return;
     if (r->is_active && r->due_ns)

@@ -18,7 +18,7 @@ static const struct table_column columns[] = {
 
 static const char *const keys[] = {"consumer", "id", NULL};
 static const char *const changes[] = {"state", "lost", "event", "where", NULL};
-static const struct watch_options watched = {keys, changes};
+static const struct watch_options watched = {.keys = keys, .changes = changes};
 
 static int subscriptions_run(void *state, struct operands none)
 {

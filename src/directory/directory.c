@@ -184,6 +184,8 @@ struct entry *directory_entry_add(struct directory *d, struct host *h, struct na
 static void destroy_entry(struct directory *d, struct entry *e)
 {
     names_unref(&d->names, e->sensor);
+    names_unref(&d->names, e->announced);
+    names_unref(&d->names, e->announced_schemas);
     names_unref(&d->names, e->events);
     names_unref(&d->names, e->schemas);
     names_unref(&d->names, e->mode);
@@ -365,20 +367,18 @@ static bool intern_texts(struct directory *d, const struct directory_sensor *s, 
 }
 
 /* How much is new: 0 nothing, 1 a detail, 2 more. Takes the texts. */
-static int update(struct directory *d, struct entry *e, const struct directory_sensor *s, struct name *texts[TEXTS])
+static int update(struct directory *d, const struct host *h, struct entry *e, const struct directory_sensor *s,
+                  struct name *texts[TEXTS])
 {
     bool is_state = e->kind != ENTRY_SENSOR || e->status != s->status || e->every_ms != s->every_ms;
     is_state = directory_swap_name(d, &e->mode, texts[TEXT_MODE]) || is_state;
     is_state = directory_swap_name(d, &e->why, texts[TEXT_WHY]) || is_state;
-    bool is_detail = e->started_ns != s->started_ns, had_events = e->has_events;
-    e->has_events = s->events.n > 0;
-    if (e->has_events || had_events) { /* else they are what is heard of it */
-        is_detail = directory_swap_name(d, &e->events, texts[TEXT_EVENTS]) || is_detail;
-        is_detail = directory_swap_name(d, &e->schemas, texts[TEXT_SCHEMAS]) || is_detail;
-    } else {
-        names_unref(&d->names, texts[TEXT_EVENTS]);
-        names_unref(&d->names, texts[TEXT_SCHEMAS]);
-    }
+    bool is_detail = e->started_ns != s->started_ns;
+    bool is_other = directory_swap_name(d, &e->announced, texts[TEXT_EVENTS]);
+    is_other = directory_swap_name(d, &e->announced_schemas, texts[TEXT_SCHEMAS]) || is_other;
+    if (is_other)
+        (void)heard_list(d, h, e); /* without memory it is known by what it had */
+    is_detail = is_detail || is_other;
     e->status = (uint8_t)s->status;
     e->every_ms = s->every_ms;
     e->started_ns = s->started_ns;
@@ -422,7 +422,7 @@ int directory_list_sensor(struct directory *d, struct slice host, const struct d
         return h->n_sensors >= DIRECTORY_SENSORS_MAX ? E_LIMIT : -ENOMEM;
     }
     e->list = h->list;
-    int news = update(d, e, s, texts);
+    int news = update(d, h, e, s, texts);
     if (e->kind == ENTRY_EXPECTED)
         make_sensor(d, h, e);
     if (e->is_new)

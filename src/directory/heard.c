@@ -3,8 +3,8 @@
  * names nobody announced.
  *
  * A name that a sensor of the host announced is that sensor's, whoever wrote the event. Any other belongs to the
- * program that wrote it: to the sensor TYPE/PROG where there is one whose events are not known before (`exec`,
- * `logfile`), else to an entry of mode `program`. While a registered host's list has not come nothing is known of
+ * program that wrote it: to the sensor TYPE/PROG where there is one (not all that `exec` or `logfile` make is known
+ * before), else to an entry of mode `program`. While a registered host's list has not come nothing is known of
  * either, and what is heard waits without an owner (a minute at most: there may be agents that announce nothing).
  *
  * Runs of events of one host, program and schema are looked up once. Rates need no timer: a name counts its events
@@ -124,12 +124,23 @@ static bool intern_both(struct directory *d, struct slice a, struct slice b, str
     return false;
 }
 
-/* The names that e owns and their hashes, as its texts. 1: they are others than before; 0; -ENOMEM: as they were. */
-static int list_owned(struct directory *d, const struct host *h, struct entry *e)
+static size_t count_commas(struct slice s)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < s.n; i++)
+        n += s.p[i] == ',';
+    return n;
+}
+
+int heard_list(struct directory *d, const struct host *h, struct entry *e)
 {
     struct strbuf schemas = {0};
     struct name *events, *hashes;
     strbuf_reset(&d->text);
+    strbuf_add_slice(&d->text, name_slice(e->announced));
+    strbuf_add_slice(&schemas, name_slice(e->announced_schemas));
+    for (size_t n = count_commas(strbuf_slice(&schemas)); n < count_commas(strbuf_slice(&d->text)); n++)
+        strbuf_add_char(&schemas, ','); /* each hash is in the place of its name */
     for (const struct made *m = h->mades; m; m = m->next) {
         if (m->owner != e)
             continue;
@@ -150,7 +161,7 @@ static int list_owned(struct directory *d, const struct host *h, struct entry *e
 /* Tells what it owns by now. Without memory it is known by the names it had. */
 static void relist(struct directory *d, const struct host *h, struct entry *e)
 {
-    bool is_other = list_owned(d, h, e) > 0;
+    bool is_other = heard_list(d, h, e) > 0;
     if (e->is_new)
         directory_tell_added(d, h, e);
     else if (is_other)
@@ -196,7 +207,7 @@ static struct entry *owner_of(struct directory *d, struct host *h, struct name *
 {
     struct entry *program = NULL;
     for (struct entry *e = h->first; e; e = e->next) {
-        if (e->kind == ENTRY_SENSOR && !e->has_events && slice_eq(title_of(e), name_slice(prog)))
+        if (e->kind == ENTRY_SENSOR && slice_eq(title_of(e), name_slice(prog)))
             return e;
         if (e->kind == ENTRY_PROGRAM && e->sensor == prog)
             program = e;
@@ -237,7 +248,7 @@ static void assign(struct directory *d, struct host *h, int64_t utc_ns)
     }
     drop_empty(d, h);
     for (struct entry *e = h->first; e; e = e->next)
-        if (e->kind == ENTRY_PROGRAM || (e->kind == ENTRY_SENSOR && !e->has_events))
+        if (e->kind != ENTRY_EXPECTED)
             relist(d, h, e);
     expect_settle(d, h);
 }
@@ -300,7 +311,7 @@ static struct made *announce(struct directory *d, struct host *h, struct name *e
 
 static void announce_events(struct directory *d, struct host *h, const struct entry *e, int64_t utc_ns)
 {
-    struct slice events = name_slice(e->events), hashes = name_slice(e->schemas);
+    struct slice events = name_slice(e->announced), hashes = name_slice(e->announced_schemas);
     while (events.n) {
         struct slice text = take_first(&events), hash_text = take_first(&hashes);
         uint64_t hash;
@@ -322,7 +333,7 @@ void heard_settle(struct directory *d, struct host *h, int64_t utc_ns)
     for (struct made *m = h->mades; m; m = m->next)
         m->is_listed = false;
     for (struct entry *e = h->first; e; e = e->next)
-        if (e->kind == ENTRY_SENSOR && e->has_events)
+        if (e->kind == ENTRY_SENSOR)
             announce_events(d, h, e, utc_ns);
     for (struct made **at = &h->mades; *at;) {
         struct made *m = *at;

@@ -33,14 +33,15 @@ enum entry_kind {
 struct entry {
     struct entry *next; /* of its host, by id */
     uint64_t id;
-    struct name *sensor, *events, *schemas, *mode, *why;
+    struct name *sensor, *mode, *why;
+    struct name *announced, *announced_schemas; /* events and hashes, as its list said */
+    struct name *events, *schemas;              /* these, and what was heard of it besides */
     uint64_t every_ms;
     int64_t started_ns;
     uint32_t list;  /* the number of the list that had it last */
     uint8_t status; /* as announced */
     uint8_t told;   /* what observers know */
     uint8_t kind;
-    bool has_events; /* it was announced which */
     bool is_expected;
     bool is_new; /* observers do not know it yet */
 };
@@ -148,6 +149,8 @@ bool directory_swap_name(struct directory *d, struct name **at, struct name *new
 
 /* The host's list has come, whole: which names are announced by now, and whose the others are. */
 void heard_settle(struct directory *d, struct host *h, int64_t utc_ns);
+/* e->events: what it announced and what it owns. 1: it is another than before; 0; -ENOMEM: as it was. */
+int heard_list(struct directory *d, const struct host *h, struct entry *e);
 /* A host whose list does not come: what it makes is its programs' after a while. */
 void heard_tick(struct directory *d, struct host *h, int64_t utc_ns);
 void heard_forget_owner(struct directory *d, struct host *h, const struct entry *e);

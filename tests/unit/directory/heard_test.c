@@ -139,6 +139,15 @@ static void a_sensor_whose_events_are_not_known_learns_them(void **state)
     k.log[0] = '\0';
     known_say(&k, "a", "exec/root - always running");
     assert_heard(&k, ""); /* it keeps them */
+    known_say(&k, "a", "exec/root check,perf always running");
+    assert_heard(&k, "~a/exec/root(detail) ");
+    assert_true(slice_starts(known_find(&k, "a", "exec/root").schemas, SLICE_LIT(",,")));
+    assert_int_equal(known_find(&k, "a", "exec/root").schemas.n, 2 + 16 + 1 + 16);
+    assert_slice(known_find(&k, "a", "exec/root").events, "check,perf,inodes,space"); /* said, and heard besides */
+    known_event(&k, "a", "root", "check");
+    assert_int_equal(activity(&k, "a", "exec/root", "check").events, 1);
+    assert_int_equal(activity(&k, "a", "exec/root", "space").events, 1);
+    k.log[0] = '\0';
     known_say(&k, "a", "cpu cpu always running");
     assert_heard(&k, "+a/cpu=running -a/exec/root ");
     known_close(&k);

@@ -155,7 +155,7 @@ static void limits_hold_and_are_counted(void **state)
 
 /* A life with everything in it, while the n-th allocation fails: no crash, nothing leaks, and what was not taken is
  * counted or returned. */
-static void live_through(struct known *k)
+static void live_through(struct known *k, const struct batch *b)
 {
     struct diag why;
     struct directory_entry e;
@@ -170,7 +170,7 @@ static void live_through(struct known *k)
                                        .why = SLICE_LIT("why")};
     (void)directory_list_sensor(k->d, SLICE_LIT("a"), &s, k->utc_ns);
     directory_list_end(k->d, SLICE_LIT("a"), k->utc_ns);
-    known_send(k);
+    directory_batch(k->d, b, k->mono_ns, k->utc_ns);
     (void)directory_host(k->d, SLICE_LIT("a"), DIRECTORY_EXPIRED, k->utc_ns);
     known_pass(k, 2 * HOUR);
     for (uint64_t id = 0; directory_next(k->d, &id, &e);)
@@ -186,9 +186,12 @@ static void no_memory_is_no_end(void **state)
         known_add(&k, "a", "gridline-agent", "cpu", value_int(1));
         known_add(&k, "a", "app", "app.start", value_int(1));
         known_add(&k, "b", "app", "app.start", value_text(SLICE_LIT("x")));
+        struct batch *b = batch_builder_finish(k.builder, NULL);
+        assert_non_null(b);
         mem_fail_after(n);
-        live_through(&k);
+        live_through(&k, b);
         mem_fail_after(0);
+        batch_unref(b);
         known_close(&k);
     }
 }

@@ -28,6 +28,7 @@ struct consumers {
 static void on_demand(void *arg)
 {
     struct consumers *c = arg;
+    ingest_set_watched(c->options.ingest, subscriptions_count(c->subscriptions) > 0);
     if (c->demand)
         demand_changed(c->demand);
 }

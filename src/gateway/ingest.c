@@ -534,7 +534,14 @@ int ingest_delay_ms(const struct ingest *in)
 {
     if (!ingest_is_pending(in))
         return -1;
-    return in->turns[in->filling].is_awaited ? INGEST_DELAY_MS : INGEST_SAMPLES_MS;
+    if (in->turns[in->filling].is_awaited)
+        return INGEST_DELAY_MS;
+    return in->is_watched ? INGEST_WATCHED_MS : INGEST_SAMPLES_MS;
+}
+
+void ingest_set_watched(struct ingest *in, bool is_watched)
+{
+    in->is_watched = is_watched;
 }
 
 /* What the account has in this turn's group is in the journal now. */

@@ -10,7 +10,7 @@
  * acknowledged, and the senders send again.
  *
  * Samples (sampler.h) go the same way and are never answered: what the store does not take is dropped and
- * counted as refused. They wait up to INGEST_SAMPLES_MS for a group that is synced anyway, so that a reading
+ * counted as refused. They wait up to INGEST_SAMPLES_MS (watched: INGEST_WATCHED_MS) for a group that is synced anyway, so that a reading
  * a second costs no sync of its own.
  *
  * Checkpoints: now and then, at the start of a segment, the ledger and what the owner keeps is written again,
@@ -30,6 +30,7 @@
 enum {
     INGEST_DELAY_MS = 5,
     INGEST_SAMPLES_MS = 1000,
+    INGEST_WATCHED_MS = 100, /* the same while somebody waits for them */
     INGEST_GROUP_BYTES = 1 << 20,  /* a group of that size is committed at once, */
     INGEST_BATCH_BYTES = 16 << 20, /* and one whose decoded batches hold that much */
     INGEST_GROUP_MAX = 24 << 20,   /* more is refused until the disk has caught up, */
@@ -103,6 +104,8 @@ uint64_t ingest_held(struct ingest *in, const struct frame_origin *origin);
 uint64_t ingest_settled(const struct ingest *in);
 
 bool ingest_is_pending(const struct ingest *in);
+/* Does somebody wait for samples? Then they do not wait so long. */
+void ingest_set_watched(struct ingest *in, bool is_watched);
 /* In how many ms at most, counted from what came first, ingest_commit must be called; -1: nothing waits. */
 int ingest_delay_ms(const struct ingest *in);
 /* Hands the group over, now or when the one before it is done. */

@@ -56,6 +56,7 @@ struct ingest {
     bool is_flying;    /* one is */
     bool wants_commit; /* as soon as that is done */
     bool is_failing;
+    bool is_watched;
     uint64_t forced; /* by this process, as it was said last */
     struct checkpoint checkpoint;
     /* Samples (sampler.c): */

@@ -153,6 +153,24 @@ static int make_cache(struct predicate *p)
     return 0;
 }
 
+static bool is_range(const struct instr *in)
+{
+    return in->op == OP_COMPARE_CONST && in->slot >= SLOT_FIELDS && in->slot != SLOT_STACK &&
+           predicate_is_integer(&in->k) && in->k.i >= 0;
+}
+
+/* Comparisons with nothing but AND between them: there is no other way than to pass every one. */
+static bool has_only_ranges(const struct instr *code)
+{
+    for (; is_range(code); code += 2) {
+        if (code[1].op == OP_END)
+            return true;
+        if (code[1].op != OP_PASS_AND)
+            return false;
+    }
+    return false;
+}
+
 static int generate(struct compiler *c)
 {
     struct predicate *p = c->p;
@@ -168,6 +186,7 @@ static int generate(struct compiler *c)
     g.code[g.n++] = (struct instr){.op = OP_END};
     thread_jumps(g.code, g.n);
     p->code = g.code;
+    p->is_ranges = has_only_ranges(g.code);
     p->stack = arena_alloc(&p->arena, (size_t)g.depth_max * sizeof *p->stack);
     return p->stack ? make_cache(p) : -ENOMEM;
 }

@@ -60,5 +60,9 @@ void predicate_destroy(struct predicate *p); /* NULL is fine */
 /* True when e passes. No allocation. p belongs to one thread: it remembers where the last few schema versions
  * have its fields, and holds a reference to each of those. */
 bool predicate_test(struct predicate *p, const struct event *e);
+/* index has the places of n events, in order: keeps those of events that pass, and returns how many. The same
+ * as testing each, at half the cost where conditions compare fields with whole numbers and all have to
+ * hold (size >= 100 AND size < 200). */
+size_t predicate_filter(struct predicate *p, const struct event *events, uint32_t *index, size_t n);
 
 #endif

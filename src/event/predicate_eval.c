@@ -159,3 +159,75 @@ bool predicate_test(struct predicate *p, const struct event *e)
         *top++ = predicate_from_truth(t);
     }
 }
+
+/* What a comparison with k >= 0 accepts of the integers from 0 on: lo to lo + span, or all but these. */
+struct range {
+    uint64_t lo, span;
+    bool is_out;
+};
+
+static struct range range_of(uint8_t orders, uint64_t k)
+{
+    const uint64_t above = (uint64_t)INT64_MAX - k;
+    switch (orders) {
+    case ORDER_EQUAL:
+        return (struct range){k, 0, false};
+    case ORDER_LESS | ORDER_GREATER:
+        return (struct range){k, 0, true};
+    case ORDER_LESS:
+        return (struct range){k, above, true};
+    case ORDER_GREATER | ORDER_EQUAL:
+        return (struct range){k, above, false};
+    case ORDER_GREATER:
+        return (struct range){0, k, true};
+    default: /* ORDER_LESS | ORDER_EQUAL */
+        return (struct range){0, k, false};
+    }
+}
+
+/* One comparison, on all events that are left: no value waits for the answer to the one before. */
+static size_t filter_range(struct predicate *p, const struct instr *in, const struct event *events,
+                           uint32_t *index, size_t n)
+{
+    const struct range r = range_of(in->arg, in->k.u);
+    const size_t field = in->slot - SLOT_FIELDS;
+    const struct schema *schema = NULL;
+    const uint16_t *fields = NULL;
+    uint16_t at = FIELD_ABSENT;
+    size_t kept = 0;
+    for (size_t i = 0; i < n; i++) {
+        const struct event *e = &events[index[i]];
+        if (e->schema != schema) {
+            schema = e->schema;
+            fields = find_index(p, schema);
+            at = fields[field];
+        }
+        const struct value *v = at != FIELD_ABSENT ? &e->values[at] : &none;
+        bool passes;
+        if (predicate_is_integer(v) && v->i >= 0)
+            passes = (v->u - r.lo <= r.span) != r.is_out;
+        else
+            passes = predicate_compare(in->arg, load_field(p, e, fields, field), &in->k) == TRUE;
+        index[kept] = index[i];
+        kept += passes;
+    }
+    return kept;
+}
+
+size_t predicate_filter(struct predicate *p, const struct event *events, uint32_t *index, size_t n)
+{
+    if (p->is_ranges) {
+        for (const struct instr *in = p->code;; in += 2) {
+            n = filter_range(p, in, events, index, n);
+            if (in[1].op == OP_END)
+                return n;
+        }
+    }
+    size_t kept = 0;
+    for (size_t i = 0; i < n; i++) {
+        uint32_t at = index[i];
+        index[kept] = at;
+        kept += predicate_test(p, &events[at]);
+    }
+    return kept;
+}

@@ -109,6 +109,7 @@ struct predicate {
         *stack; /* as deep as the program needs; here because clearing it for every event costs more */
     struct slice *fields;
     size_t n_fields;
+    bool is_ranges; /* comparisons of fields with integers from 0 on that all have to hold */
     struct predicate_cache cache[PREDICATE_CACHE]; /* by the low bits of the schema's hash */
 };
 

@@ -343,6 +343,35 @@ static inline bool passes(struct selector *s, const struct event *e)
     return !s->remembers || is_new(s, p, e);
 }
 
+/* As passes, of many: each question to all that are left. First the patterns, */
+static size_t choose(struct selector *s, const struct event *events, size_t n, uint32_t *index)
+{
+    const struct schema *last = NULL;
+    bool is_wanted = false;
+    size_t kept = 0;
+    for (size_t i = 0; i < n; i++) {
+        if (events[i].schema != last) {
+            last = events[i].schema;
+            is_wanted = find_plan(s, last)->is_wanted;
+        }
+        index[kept] = (uint32_t)i;
+        kept += is_wanted && wants_host(s, events[i].host);
+    }
+    return kept;
+}
+
+/* and last what is remembered, which only those change that get so far. */
+static size_t keep_new(struct selector *s, const struct event *events, uint32_t *index, size_t n)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < n; i++) {
+        const uint32_t at = index[i];
+        index[kept] = at;
+        kept += is_new(s, find_plan(s, events[at].schema), &events[at]);
+    }
+    return kept;
+}
+
 static int give_plans_room(struct selector *s)
 {
     if (!s->o.is_any_change && s->o.n_on_change == 0)
@@ -416,10 +445,8 @@ bool selector_test(struct selector *s, const struct event *e)
 
 size_t selector_run(struct selector *s, const struct event *events, size_t n, uint32_t *index)
 {
-    size_t passed = 0;
-    for (size_t i = 0; i < n; i++) {
-        index[passed] = (uint32_t)i;
-        passed += selector_test(s, &events[i]);
-    }
-    return passed;
+    size_t passed = choose(s, events, n, index);
+    if (s->o.where)
+        passed = predicate_filter(s->o.where, events, index, passed);
+    return s->remembers ? keep_new(s, events, index, passed) : passed;
 }

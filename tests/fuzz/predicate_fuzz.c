@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Any text as a predicate. Compiling ends, and either explains itself at a column within the text or gives a
- * program that says the same twice on each of a few fixed events, and is the logical opposite of its negation
- * at most: x and NOT (x) never both pass. */
+ * program that says the same twice on each of a few fixed events, alone and among the others, and is the
+ * logical opposite of its negation at most: x and NOT (x) never both pass. */
 #include "base/strbuf.h"
 #include "event/predicate.h"
 
@@ -91,6 +91,21 @@ static struct predicate *compile_negation(struct slice text)
     return r < 0 ? NULL : p;
 }
 
+/* All at once, backwards and each twice: the same as one by one. */
+static void check_filter(struct predicate *p)
+{
+    uint32_t index[2 * EVENTS], expected[2 * EVENTS];
+    size_t n = 0;
+    for (uint32_t i = 0; i < 2 * EVENTS; i++) {
+        index[i] = (2 * EVENTS - 1 - i) / 2;
+        expected[n] = index[i];
+        n += predicate_test(p, &events[index[i]]);
+    }
+    if (predicate_filter(p, events, index, 2 * EVENTS) != n ||
+        memcmp(index, expected, n * sizeof *index) != 0)
+        abort();
+}
+
 static void check_error(struct slice text, int r, const struct diag *why)
 {
     bool known = r == E_PROTO || r == E_LIMIT;
@@ -111,6 +126,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         return 0;
     }
     struct predicate *opposite = compile_negation(text);
+    check_filter(p);
     for (size_t i = 0; i < EVENTS; i++) {
         bool pass = predicate_test(p, &events[i]);
         if (predicate_test(p, &events[i]) != pass)

@@ -724,6 +724,72 @@ static void test_schemas(void **state)
     free(all);
 }
 
+/* Many at once pass as they do one by one: of one schema and of several, with every kind of value where a
+ * number is asked for. */
+static void test_filter(void **state)
+{
+    (void)state;
+    static const char *const texts[] = {
+        "n < 5",
+        "n <= 5",
+        "n > 5",
+        "n >= 5",
+        "n = 5",
+        "n <> 5",
+        "n < 0",
+        "n >= 0",
+        "n <= 9223372036854775807",
+        "5 > n",
+        "n > 1 AND n < 7",
+        "n > 1 AND (n < 7 AND m = 3)",
+        "n = -5",
+        "n > 2.5",
+        "n > 1 OR m = 3",
+        "NOT n > 1",
+        "n > 1 AND host = 'node17'",
+        "other = 5",
+    };
+    const struct value numbers[] = {value_int(5),           value_int(-5),
+                                    value_uint(5),          value_uint(0),
+                                    value_uint(UINT64_MAX), value_int(INT64_MAX),
+                                    value_int(4),           value_int(6),
+                                    value_float(5),         value_float(7),
+                                    value_float(NAN),       value_bool(true),
+                                    value_none(),           value_text(SLICE_LIT("5"))};
+    enum { SAMPLES = 2 * COUNT(numbers) };
+    static struct sample samples[SAMPLES];
+    struct event events[SAMPLES];
+    for (size_t i = 0; i < SAMPLES; i++) { /* each twice: with m before and behind */
+        samples[i] = (struct sample){0};
+        if (i % 2)
+            set(&samples[i], "m", value_int(3));
+        if (numbers[i / 2].type == VALUE_NONE)
+            set_missing(&samples[i], "n", VALUE_INT);
+        else
+            set(&samples[i], "n", numbers[i / 2]);
+        if (i % 2 == 0)
+            set(&samples[i], "m", value_int((int64_t)(i % 4)));
+        events[i] = *finish(&samples[i]);
+    }
+    for (size_t t = 0; t < COUNT(texts); t++) {
+        struct predicate *p;
+        uint32_t index[SAMPLES], expected[SAMPLES];
+        size_t n = 0;
+        assert_int_equal(predicate_compile(slice_str(texts[t]), NOW, &p, NULL), 0);
+        for (uint32_t i = 0; i < SAMPLES; i++) {
+            index[i] = expected[n] = i;
+            n += predicate_test(p, &events[i]);
+        }
+        size_t kept = predicate_filter(p, events, index, SAMPLES);
+        if (kept != n || memcmp(index, expected, n * sizeof *index) != 0)
+            fail_msg("%s: %zu pass, not %zu", texts[t], kept, n);
+        assert_int_equal(predicate_filter(p, events, index, 0), 0);
+        predicate_destroy(p);
+    }
+    for (size_t i = 0; i < SAMPLES; i++)
+        drop(&samples[i]);
+}
+
 static void test_large_in(void **state)
 {
     (void)state;
@@ -1015,16 +1081,16 @@ static void test_out_of_memory(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_truth_table),   cmocka_unit_test(test_logic_trees),
-        cmocka_unit_test(test_nulls),         cmocka_unit_test(test_types),
-        cmocka_unit_test(test_number_order),  cmocka_unit_test(test_arithmetic),
-        cmocka_unit_test(test_precedence),    cmocka_unit_test(test_like),
-        cmocka_unit_test(test_glob),          cmocka_unit_test(test_heads),
-        cmocka_unit_test(test_level),         cmocka_unit_test(test_time),
-        cmocka_unit_test(test_two_types),     cmocka_unit_test(test_schemas),
-        cmocka_unit_test(test_large_in),      cmocka_unit_test(test_errors),
-        cmocka_unit_test(test_limits),        cmocka_unit_test(test_chains),
-        cmocka_unit_test(test_out_of_memory),
+        cmocka_unit_test(test_truth_table),  cmocka_unit_test(test_logic_trees),
+        cmocka_unit_test(test_nulls),        cmocka_unit_test(test_types),
+        cmocka_unit_test(test_number_order), cmocka_unit_test(test_arithmetic),
+        cmocka_unit_test(test_precedence),   cmocka_unit_test(test_like),
+        cmocka_unit_test(test_glob),         cmocka_unit_test(test_heads),
+        cmocka_unit_test(test_level),        cmocka_unit_test(test_time),
+        cmocka_unit_test(test_two_types),    cmocka_unit_test(test_schemas),
+        cmocka_unit_test(test_filter),       cmocka_unit_test(test_large_in),
+        cmocka_unit_test(test_errors),       cmocka_unit_test(test_limits),
+        cmocka_unit_test(test_chains),       cmocka_unit_test(test_out_of_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -114,19 +114,22 @@ class Net:
 
 
 class Gateway:
-    def __init__(self, program, work, name, address, inside=(), settings=()):
+    def __init__(self, program, work, name, address, inside=(), settings=(), config=""):
         self.program, self.inside, self.settings = program, list(inside), list(settings)
         self.folder = f"{work}/{name}"
         self.address, self.socket, self.journal = address, f"{self.folder}/sock", f"{self.folder}/journal"
         self.command = os.path.join(os.path.dirname(program), "gridline")
         os.makedirs(self.folder)
+        self.file = self.folder + "/gateway.conf"
+        with open(self.file, "w") as f:
+            f.write(config)
 
     def start(self):
         ready = self.folder + "/ready"
         if os.path.exists(ready):
             os.unlink(ready)
         argv = [*self.inside, self.program, "--listen", self.address, "--journal", self.journal, "--socket", self.socket,
-                "--ready-file", ready, "--ledger", self.folder + "/ledger.json"]
+                "--ready-file", ready, "--ledger", self.folder + "/ledger.json", "--config", self.file]
         for s in self.settings:
             argv += ["--set", s]
         with open(self.folder + "/log", "ab") as log:

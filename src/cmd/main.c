@@ -6,6 +6,7 @@
 #include "cmd/file.h"
 #include "cmd/stop.h"
 #include "cmd/manual.h"
+#include "cmd/program.h"
 #include "cmd/say.h"
 #include "cmd/verbs.h"
 #include "gridline/gridline.h"
@@ -17,6 +18,7 @@
 static const struct verb verb_help, verb_version;
 
 static const struct verb *const verbs[] = {
+    &verb_run,
     &verb_sense,
     &verb_agent,
     &verb_gateway,
@@ -142,30 +144,13 @@ static const struct verb verb_version = {
 
 /* ---------------------------------------------------------------- */
 
-/* Becomes the program of that name in the folder this one is in, or else in PATH. argv[0] is there for its name. */
-static int run_program(const char *name, char **argv)
-{
-    char path[4096];
-    ssize_t n = readlink("/proc/self/exe", path, sizeof path - 1);
-    struct strbuf beside = {0};
-    while (n > 0 && path[n - 1] != '/')
-        n--;
-    strbuf_add(&beside, path, n > 0 ? (size_t)n : 0);
-    strbuf_add_str(&beside, name);
-    argv[0] = (char *)name;
-    if (!strbuf_failed(&beside))
-        (void)execv(beside.p, argv); /* returns only if it failed */
-    strbuf_fini(&beside);
-    (void)execvp(name, argv); /* the same */
-    say("can't run %s: %s", name, strerror(errno));
-    return EXIT_FAILED;
-}
-
 /* argc and argv are those behind the verb; argv[-1] is the verb. */
 static int run_verb(const struct verb *v, int argc, char **argv)
 {
-    if (v->program)
-        return run_program(v->program, argv - 1);
+    if (v->program) {
+        say("can't run %s: %s", v->program, strerror(-program_become(v->program, argv - 1)));
+        return EXIT_FAILED;
+    }
     struct operands operands;
     struct diag why = {0};
     struct strbuf usage = {0};

@@ -20,6 +20,7 @@ extern const struct verb verb_ledger;
 extern const struct verb verb_log;
 extern const struct verb verb_merge;
 extern const struct verb verb_schemas;
+extern const struct verb verb_run;
 extern const struct verb verb_sense;
 extern const struct verb verb_sensor;
 extern const struct verb verb_sensors;

@@ -1,0 +1,9 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* program.h - the other programs of gridline: in the folder this one is in, or else in PATH. */
+#ifndef GRIDLINE_CMD_PROGRAM_H
+#define GRIDLINE_CMD_PROGRAM_H
+
+/* Becomes that program; argv[0] is there for its name. Returns only if that failed: -errno. */
+int program_become(const char *name, char **argv);
+
+#endif

@@ -12,6 +12,8 @@
  * it has a quote, a comma, a CR or LF, or a space at either end. Text that begins with = + - or @ is written
  * as it is: this is data for programs, and changing it to guard a spreadsheet that takes it for a formula
  * would make it wrong for everyone else. */
+#include "event/csv.h"
+
 #include "base/clock.h"
 #include "base/mem.h"
 #include "base/num.h"
@@ -116,7 +118,7 @@ static bool needs_quotes(struct slice s)
     return false;
 }
 
-static void put_text(struct strbuf *out, struct slice s)
+void csv_put_text(struct strbuf *out, struct slice s)
 {
     if (!needs_quotes(s)) {
         strbuf_add_slice(out, s);
@@ -145,7 +147,7 @@ static void put_number(struct strbuf *out, struct value v)
                                                : num_print_float(to, v.f));
 }
 
-static void put_value(struct strbuf *out, struct value v)
+void csv_put_value(struct strbuf *out, struct value v)
 {
     switch (v.type) {
     case VALUE_NONE:
@@ -154,7 +156,7 @@ static void put_value(struct strbuf *out, struct value v)
         strbuf_add_str(out, v.u ? "true" : "false");
         break;
     case VALUE_TEXT:
-        put_text(out, value_slice(v));
+        csv_put_text(out, value_slice(v));
         break;
     case VALUE_BYTES:
         if (v.n)
@@ -174,10 +176,10 @@ static void put_head(const struct event *e, struct strbuf *out)
         strbuf_advance(out, clock_print_iso(to, e->time_ns));
     strbuf_add_char(out, ',');
     if (e->host.n)
-        put_text(out, e->host);
+        csv_put_text(out, e->host);
     strbuf_add_char(out, ',');
     if (e->prog.n)
-        put_text(out, e->prog);
+        csv_put_text(out, e->prog);
     strbuf_add_char(out, ',');
     strbuf_add_slice(out, level_lower(e->level));
     strbuf_add_char(out, ',');
@@ -209,7 +211,7 @@ static void put_event(struct csv_writer *w, const struct event *e, struct strbuf
     put_head(e, out);
     for (size_t i = 0; i < w->n_columns; i++) {
         strbuf_add_char(out, ',');
-        put_value(out, w->row[i]);
+        csv_put_value(out, w->row[i]);
     }
     strbuf_add_str(out, "\r\n");
 }

@@ -36,7 +36,7 @@ void listen_print(const struct sockaddr *sa, socklen_t len, struct strbuf *out)
     strbuf_printf(out, sa->sa_family == AF_INET6 ? "[%s]:%s" : "%s:%s", host, port);
 }
 
-static bool is_loopback(const struct sockaddr *sa)
+bool listen_is_loopback(const struct sockaddr *sa)
 {
     if (sa->sa_family == AF_INET)
         return ntohl(((const struct sockaddr_in *)(const void *)sa)->sin_addr.s_addr) >> 24 == 127;
@@ -53,7 +53,7 @@ static void on_accept(struct evconnlistener *socket, evutil_socket_t fd, struct 
     struct listener *l = arg;
     struct strbuf name = {0};
     struct listen_peer peer = {.is_unix = l->path != NULL, .is_tls = l->is_tls};
-    peer.is_local = peer.is_unix || is_loopback(sa);
+    peer.is_local = peer.is_unix || listen_is_loopback(sa);
     if (l->path) {
         strbuf_add_str(&name, "unix");
     } else {
@@ -134,7 +134,7 @@ static int start_tcp(struct listener *l, struct event_base *base, struct slice r
     int r = listen_resolve(rest, SOCK_STREAM, &found, why);
     if (r < 0)
         return r;
-    bool is_any = rest.n && rest.p[0] == '*', may = l->is_tls || (flags & LISTEN_INSECURE) || is_loopback(found->ai_addr);
+    bool is_any = rest.n && rest.p[0] == '*', may = l->is_tls || (flags & LISTEN_INSECURE) || listen_is_loopback(found->ai_addr);
     if (may)
         r = is_any ? start_any(l, base, found->ai_addr, found->ai_addrlen)
                    : start(l, base, found->ai_addr, found->ai_addrlen);

@@ -39,6 +39,8 @@ bool listener_is_tls(const struct listener *l);
  * it is not given; freeaddrinfo is the caller's. -EINVAL. */
 struct addrinfo;
 int listen_resolve(struct slice address, int socktype, struct addrinfo **out, struct diag *why);
+/* 127.0.0.0/8 or ::1, also as an IPv4 address within IPv6. */
+bool listen_is_loopback(const struct sockaddr *sa);
 /* Appends HOST:PORT in numbers; nothing for what is not an IP address. */
 void listen_print(const struct sockaddr *sa, socklen_t len, struct strbuf *out);
 

@@ -129,16 +129,29 @@ const struct transport_ops tls_server_transport = {.start = start,
                                                    .why = tls_link_why,
                                                    .has_more = tls_link_has_more};
 
-int tls_identify(struct transport *t, struct tls_identity *out)
+struct ssl_st *tls_server_ssl(const struct tls_server *s)
 {
-    X509 *c = SSL_get0_peer_certificate(t->ssl);
+    SSL *ssl = SSL_new(s->ctx);
+    if (ssl)
+        SSL_set_accept_state(ssl);
+    return ssl;
+}
+
+int tls_identify_ssl(const struct ssl_st *ssl, struct tls_identity *out)
+{
+    X509 *c = SSL_get0_peer_certificate(ssl);
     if (!c) {
         *out = (struct tls_identity){.role = TLS_NOBODY};
         return 0;
     }
-    if (SSL_get_verify_result(t->ssl) != X509_V_OK || certificate_identity(c, out, NULL) < 0)
+    if (SSL_get_verify_result(ssl) != X509_V_OK || certificate_identity(c, out, NULL) < 0)
         return E_PROTO;
     return 0;
+}
+
+int tls_identify(struct transport *t, struct tls_identity *out)
+{
+    return tls_identify_ssl(t->ssl, out);
 }
 
 bool tls_is_resumed(struct transport *t)

@@ -39,6 +39,10 @@ extern const struct transport_ops tls_server_transport;
 
 /* After the handshake: who it is. E_PROTO: a certificate, but not one of ours. */
 int tls_identify(struct transport *t, struct tls_identity *out);
+/* For those who have a loop of their own do the work (libevent's bufferevents): an accepting end like that of
+ * the transport, the caller's to free. NULL: no memory. */
+struct ssl_st *tls_server_ssl(const struct tls_server *s);
+int tls_identify_ssl(const struct ssl_st *ssl, struct tls_identity *out);
 /* By a ticket? */
 bool tls_is_resumed(struct transport *t);
 

@@ -248,6 +248,16 @@ int control_add(struct control *c, const struct control_verb *verbs_of_it, size_
     return 0;
 }
 
+void control_each_verb(const struct control *c,
+                       void (*fn)(void *arg, const char *name, enum access_action action), void *arg)
+{
+    for (size_t i = 0; i < sizeof verbs / sizeof *verbs; i++)
+        fn(arg, verbs[i].name, verbs[i].is_order ? ACCESS_CONTROL : ACCESS_LOOKUP);
+    for (size_t i = 0; i < c->n_added; i++)
+        for (size_t k = 0; k < c->added[i].n; k++)
+            fn(arg, c->added[i].verbs[k].name, c->added[i].verbs[k].action);
+}
+
 const struct access_identity *control_who(const struct control_turn *t)
 {
     return t->who;

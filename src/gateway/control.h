@@ -76,6 +76,9 @@ struct control;
 struct directory;
 /* The verbs are borrowed for good. -ENOMEM. */
 int control_add(struct control *c, const struct control_verb *verbs, size_t n, void *arg);
+/* The verbs there are, and what one has to be allowed for each. */
+void control_each_verb(const struct control *c,
+                       void (*fn)(void *arg, const char *name, enum access_action action), void *arg);
 struct control *control_create(struct event_base *base, struct workers *workers, struct ledger *ledger,
                                const struct control_ops *ops, void *arg); /* NULL: no memory */
 void control_destroy(struct control *c);                                  /* NULL is fine */

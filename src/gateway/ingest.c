@@ -222,6 +222,11 @@ int ingest_check_room(struct ingest *in)
     return is_full ? -ENOBUFS : 0;
 }
 
+bool ingest_is_writing(const struct ingest *in)
+{
+    return !in->is_failing;
+}
+
 bool ingest_has_room(struct ingest *in)
 {
     return ingest_check_room(in) == 0;

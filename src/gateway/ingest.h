@@ -95,6 +95,8 @@ int ingest_record(struct ingest *in, enum store_type type, struct slice payload)
 void ingest_counts(struct ingest *in, struct slice payload, const struct frame_counts *counts);
 /* The sender said goodbye after its COUNTS. */
 void ingest_end_epoch(struct ingest *in, const struct frame_origin *origin);
+/* False: the last group could not be written. */
+bool ingest_is_writing(const struct ingest *in);
 /* False: a block would be refused for now. */
 bool ingest_has_room(struct ingest *in);
 /* All of this origin up to the result is held. */

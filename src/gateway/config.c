@@ -48,6 +48,27 @@ static void derive_socket(struct config_load *l, struct gateway_config *c)
     config_check_socket(l, c->socket, socket);
 }
 
+/* http as URL with its port; and where the owner's token is: in run_dir if the socket is there, too. */
+static void derive_http(struct config_load *l, struct gateway_config *c)
+{
+    bool is_elsewhere = given_find(&l->root, "journal") || given_find(&l->root, "state_dir");
+    bool has_run_dir = c->run_dir && *c->run_dir && slice_starts(slice_str(c->socket), slice_str(c->run_dir));
+    struct config_address address;
+    struct strbuf text = {0};
+    if (!given_find(&l->root, "http"))
+        c->http = !is_elsewhere || given_find(&l->root, "run_dir") ? "127.0.0.1" : "";
+    if (*c->http && config_http_parse(slice_str(c->http), &address))
+        strbuf_printf(&text, memchr(address.host.p, ':', address.host.n) ? "%s://[%.*s]:%.*s" : "%s://%.*s:%.*s",
+                      address.kind == ADDRESS_TLS ? "https" : "http", SLICE_ARG(address.host),
+                      SLICE_ARG(address.port));
+    c->http = strbuf_failed(&text) ? NULL : config_copy(l, strbuf_slice(&text));
+    if (strbuf_failed(&text))
+        (void)config_problem(l, -ENOMEM, NULL, NULL, "out of memory"); /* remembered in l */
+    strbuf_fini(&text);
+    const char *folder = has_run_dir ? c->run_dir : c->state_dir;
+    c->http_token = folder && *folder ? config_join(l, folder, "/http.token") : "";
+}
+
 /* "" if no address of `listen` has a port. */
 static void derive_udp(struct config_load *l, struct gateway_config *c)
 {
@@ -93,6 +114,24 @@ static bool check_listen(struct config_load *l, const struct gateway_config *c)
     return has_tls;
 }
 
+static void check_http(struct config_load *l, const struct gateway_config *c)
+{
+    const struct config_origin *at = origin_of(given_find(&l->root, "http"));
+    struct config_address address;
+    if (!*c->http)
+        return;
+    (void)config_http_parse(slice_str(c->http), &address); /* store_http has looked */
+    if (address.kind == ADDRESS_TLS && !*c->identity)
+        (void)config_problem(
+            l, -EINVAL, at, "http",
+            "%s needs a certificate; make one with `gridline init` and write identity = FOLDER", c->http);
+    if (address.kind == ADDRESS_TCP && !c->is_insecure && !config_address_is_loopback(&address))
+        (void)config_problem(
+            l, -EINVAL, at, "http",
+            "%s is open to other hosts, without TLS; write https:// and identity = FOLDER, or insecure = true",
+            c->http);
+}
+
 static void check_udp(struct config_load *l, const struct gateway_config *c, bool has_tls)
 {
     const struct config_entry *udp = given_find(&l->root, "udp"); /* else it follows listen */
@@ -135,9 +174,11 @@ static void make_gateway(struct config_load *l, struct gateway_config *c)
         return;
     derive_state(l, c);
     derive_socket(l, c);
+    derive_http(l, c);
     derive_udp(l, c);
     if (l->code < 0)
         return;
+    check_http(l, c);
     check_udp(l, c, check_listen(l, c));
     check_lease(l, c);
     c->ledger_file = *c->ledger_file ? c->ledger_file : NULL;
@@ -247,6 +288,7 @@ void gateway_config_show(const struct gateway_config *c, enum config_form form, 
     if (c->renew_ms % 1000 == 0)
         (void)snprintf(renew, sizeof renew, "%" PRIu32 "s", c->renew_ms / 1000); /* fits */
     const struct config_computed computed[] = {{"udp", c->udp},
+                                               {"http", c->http},
                                                {"socket", c->socket},
                                                {"run_dir", c->run_dir},
                                                {"state_dir", c->state_dir},

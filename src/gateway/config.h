@@ -5,6 +5,7 @@
  *
  *     listen = {"tcp://127.0.0.1:14830", "tls://0.0.0.0:14830"}
  *     udp = "127.0.0.1:14830"
+ *     http = "127.0.0.1:14831"
  *     state_dir = "/var/lib/gridline/gateway"
  *     lease { time = 30s  renew = 10s }
  *     identity = "/var/lib/gridline/identity"
@@ -23,10 +24,17 @@
 
 #define GATEWAY_CONFIG_FILE "/etc/gridline/gateway.conf"
 #define GATEWAY_PORT        "14830" /* of addresses that have none */
+#define GATEWAY_HTTP_PORT   "14831"
 
 struct gateway_config {
     const char *listen; /* addresses by commas: tcp://, tls://, unix: */
     const char *udp;    /* HOST:PORT; "" = no datagrams. Default: the first TCP or TLS address's */
+    /* HTTP: http://HOST:PORT or https://HOST:PORT; "" = none. Default: loopback, but none where journal or
+     * state_dir was given without run_dir. */
+    const char *http;
+    const char *http_names; /* by commas: further names of this host that a request may be for */
+    const char *http_token; /* derived: the file of the owner's token; "" = there is no folder for one */
+    bool http_log;          /* a line for each request */
     /* The Unix socket for commands and local programs; "" = none. Default: run_dir/gateway.sock, but none
      * where journal or state_dir was given without run_dir. */
     const char *socket;

@@ -20,6 +20,8 @@ struct config_address {
 };
 
 bool config_address_parse(struct slice text, struct config_address *out);
+/* [http://]HOST[:PORT] or https://HOST[:PORT], as ADDRESS_TCP and ADDRESS_TLS. */
+bool config_http_parse(struct slice text, struct config_address *out);
 /* 127.0.0.0/8, ::1 and localhost: nothing is looked up, so that a check says the same everywhere. */
 bool config_address_is_loopback(const struct config_address *a);
 

@@ -15,7 +15,7 @@
 /* ---------------------------------------------------------------- addresses */
 
 /* HOST, HOST:PORT, [HOST] or [HOST]:PORT; not empty. */
-static bool split_host(struct slice text, struct config_address *out)
+static bool split_host(struct slice text, struct slice port, struct config_address *out)
 {
     bool has_brackets = text.p[0] == '[';
     const char *stop = memchr(text.p, has_brackets ? ']' : ':', text.n);
@@ -24,7 +24,7 @@ static bool split_host(struct slice text, struct config_address *out)
     if (has_brackets && !stop)
         return false;
     out->host = slice_of(text.p + has_brackets, n - has_brackets);
-    out->port = rest.n ? slice_from(rest, 1) : SLICE_LIT(GATEWAY_PORT);
+    out->port = rest.n ? slice_from(rest, 1) : port;
     return out->host.n > 0 && (rest.n == 0 || rest.p[0] == ':');
 }
 
@@ -49,8 +49,22 @@ bool config_address_parse(struct slice text, struct config_address *out)
         out->host = text;
         return text.n > 0;
     }
-    return text.n > 0 && !memchr(text.p, '/', text.n) && split_host(text, out) &&
+    return text.n > 0 && !memchr(text.p, '/', text.n) && split_host(text, SLICE_LIT(GATEWAY_PORT), out) &&
            num_parse_uint(out->port, &port) == 0 && port <= UINT16_MAX;
+}
+
+bool config_http_parse(struct slice text, struct config_address *out)
+{
+    const struct slice http = SLICE_LIT("http://"), https = SLICE_LIT("https://");
+    uint64_t port;
+    *out = (struct config_address){.kind = slice_starts(text, https) ? ADDRESS_TLS : ADDRESS_TCP};
+    if (slice_starts(text, http) || slice_starts(text, https))
+        text = slice_from(text, slice_starts(text, http) ? http.n : https.n);
+    if (text.n == 0 || text_has_control(text) || memchr(text.p, ',', text.n) || memchr(text.p, ' ', text.n) ||
+        memchr(text.p, '/', text.n))
+        return false;
+    return split_host(text, SLICE_LIT(GATEWAY_HTTP_PORT), out) && num_parse_uint(out->port, &port) == 0 &&
+           port <= UINT16_MAX;
 }
 
 bool config_address_is_loopback(const struct config_address *a)
@@ -95,6 +109,28 @@ static int store_udp(const struct config_value *v, const char *const *texts, siz
             v, "\"%.80s\" is not an address for datagrams; write HOST:PORT, or \"\" for none", texts[0]);
     member(v, base, const char *) = texts[0];
     return 0;
+}
+
+static int store_http(const struct config_value *v, const char *const *texts, size_t n, void *base)
+{
+    struct config_address address;
+    (void)n; /* one, as it is no list */
+    if (*texts[0] && !config_http_parse(slice_str(texts[0]), &address))
+        return config_refuse(v,
+                             "\"%.80s\" is not an address for HTTP; write HOST:PORT, https://HOST:PORT, or "
+                             "\"\" for none",
+                             texts[0]);
+    member(v, base, const char *) = texts[0];
+    return 0;
+}
+
+static int store_names(const struct config_value *v, const char *const *texts, size_t n, void *base)
+{
+    for (size_t i = 0; i < n; i++)
+        if (!text_is_name(slice_str(texts[i])) || strchr(texts[i], ':'))
+            return config_refuse(v, "\"%.80s\" is not a host's name; write {\"monitor.example.org\"}",
+                                 texts[i]);
+    return config_store_joined(v, texts, n, ',', &member(v, base, const char *));
 }
 
 /* ---------------------------------------------------------------- other kinds */
@@ -214,6 +250,8 @@ static int store_file(const struct config_value *v, const char *const *texts, si
 
 static const struct config_own own_listen = {"list of addresses", true, store_listen};
 static const struct config_own own_udp = {"address", false, store_udp};
+static const struct config_own own_http = {"address", false, store_http};
+static const struct config_own own_names = {"list of names", true, store_names};
 static const struct config_own own_level = {"word", false, store_level};
 static const struct config_own own_assign = {"list of settings", true, store_assign};
 static const struct config_own own_demand = {"list of requests", true, store_demand};
@@ -244,6 +282,25 @@ static const struct config_key gateway_keys[] = {
      .help =
          "where samples are taken as datagrams: `HOST:PORT`; empty: nowhere, they come by the connections. "
          "Default: host and port of the first of `listen` that has them; port 0: as that one"},
+    {.name = "http",
+     .type = CONFIG_OWN,
+     .own = &own_http,
+     .offset = GATEWAY(http),
+     .help = "where HTTP is spoken: `HOST:PORT`, or `https://HOST:PORT` with `identity`; port 0: any that is "
+             "free; empty: nowhere. Other hosts can only come by `https://`, unless `insecure`. Default: "
+             "`127.0.0.1:14831`; none where journal or state_dir is given and run_dir is not"},
+    {.name = "http_names",
+     .type = CONFIG_OWN,
+     .own = &own_names,
+     .offset = GATEWAY(http_names),
+     .default_text = "",
+     .help = "names of this host that requests may be for, besides its own, that of its certificate, "
+             "localhost and addresses in numbers"},
+    {.name = "http_log",
+     .type = CONFIG_FLAG,
+     .offset = GATEWAY(http_log),
+     .default_text = "false",
+     .help = "a line in the log for each HTTP request"},
     {.name = "socket",
      .type = CONFIG_PATH,
      .offset = GATEWAY(socket),

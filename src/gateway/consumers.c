@@ -7,6 +7,7 @@
 #include "gateway/demand.h"
 #include "gateway/directory_feed.h"
 #include "gateway/directory_verbs.h"
+#include "gateway/http.h"
 #include "gateway/subscription_verbs.h"
 
 #include <errno.h>
@@ -21,6 +22,7 @@ struct consumers {
     bool has_left_out; /* it has been said that summaries are full */
     struct directory_feed *directory;
     struct directory_verbs *directory_verbs;
+    struct http *http; /* NULL = none */
 };
 
 /* ---------------------------------------------------------------- demand */
@@ -108,6 +110,24 @@ static int open_directory(struct consumers *c, struct diag *why)
     return r < 0 ? diag_set(why, r, 0, "%s", err_text(r)) : 0;
 }
 
+static int open_http(struct consumers *c, struct diag *why)
+{
+    const struct consumers_options *o = &c->options;
+    const struct http_options options = {.base = o->base,
+                                         .address = o->http,
+                                         .names = o->http_names,
+                                         .identity = o->identity,
+                                         .token_file = o->http_token,
+                                         .is_insecure = o->is_insecure,
+                                         .has_log = o->http_log,
+                                         .control = o->control,
+                                         .ingest = o->ingest,
+                                         .sessions = o->sessions,
+                                         .subscriptions = c->subscriptions,
+                                         .ledger = o->ledger};
+    return o->http && *o->http ? http_create(&options, &c->http, why) : 0;
+}
+
 int consumers_create(const struct consumers_options *o, struct consumers **out, struct diag *why)
 {
     struct consumers *c = mem_try_alloc(sizeof *c);
@@ -120,6 +140,7 @@ int consumers_create(const struct consumers_options *o, struct consumers **out, 
         open_directory,
         open_latest,
         open_summary,
+        open_http,
     };
     int r = 0;
     for (size_t i = 0; i < sizeof parts / sizeof *parts && r == 0; i++)
@@ -134,13 +155,15 @@ int consumers_create(const struct consumers_options *o, struct consumers **out, 
 
 void consumers_shut_down(struct consumers *c)
 {
-    (void)c; /* nobody listens by themselves yet */
+    if (c->http)
+        http_shut_down(c->http);
 }
 
 void consumers_destroy(struct consumers *c)
 {
     if (!c)
         return;
+    http_destroy(c->http);
     summary_destroy(c->summary);
     latest_destroy(c->latest);
     demand_destroy(c->demand);
@@ -215,4 +238,9 @@ void consumers_status(const struct consumers *c, struct args_writer *out)
 struct subscriptions *consumers_subscriptions(struct consumers *c)
 {
     return c->subscriptions;
+}
+
+const char *consumers_http(const struct consumers *c)
+{
+    return c->http ? http_address(c->http) : NULL;
 }

@@ -20,6 +20,7 @@ struct consumers_options {
     struct control *control;
     struct sessions *sessions;
     struct own *own;
+    const struct ledger *ledger;
     const char *journal;
     const char *demand; /* standing requests (gateway_config); NULL = none */
     uint64_t last_record; /* of it */
@@ -28,6 +29,10 @@ struct consumers_options {
     const struct summary_options *summary;
     const char *domain, *expect; /* of the directory: directory_feed.h */
     int64_t directory_keep_ns;
+    /* HTTP (http.h): */
+    const char *http; /* NULL or "" = none */
+    const char *http_names, *http_token, *identity;
+    bool http_log, is_insecure;
 };
 
 struct consumers;
@@ -45,5 +50,7 @@ void consumers_worker(struct consumers *c, struct worker *w, enum worker_state b
 /* Named numbers, for `status`. */
 void consumers_status(const struct consumers *c, struct args_writer *out);
 struct subscriptions *consumers_subscriptions(struct consumers *c);
+/* http://HOST:PORT; NULL = there is none. */
+const char *consumers_http(const struct consumers *c);
 
 #endif

@@ -575,11 +575,18 @@ static int open_consumers(struct gateway *g, struct diag *why)
                                               .demand = g->options.demand,
                                               .last_record = ingest_settled(g->ingest),
                                               .cursors = &g->cursors,
+                                              .ledger = &g->ledger,
                                               .latest = &g->options.latest,
                                               .summary = &g->options.summary,
                                               .domain = g->options.domain,
                                               .expect = g->options.expect,
-                                              .directory_keep_ns = g->options.directory_keep_ns};
+                                              .directory_keep_ns = g->options.directory_keep_ns,
+                                              .http = g->options.http,
+                                              .http_names = g->options.http_names,
+                                              .http_token = g->options.http_token,
+                                              .http_log = g->options.http_log,
+                                              .identity = g->options.identity,
+                                              .is_insecure = g->options.is_insecure};
     return consumers_create(&options, &g->consumers, why);
 }
 
@@ -591,6 +598,8 @@ static int write_ready(const struct gateway *g, struct diag *why)
     const char *address;
     for (size_t i = 0; (address = door_address(g->door, i)); i++)
         strbuf_printf(&out, "%s\n", address);
+    if (consumers_http(g->consumers))
+        strbuf_printf(&out, "%s\n", consumers_http(g->consumers));
     int r = strbuf_failed(&out) ? -ENOMEM : write_file(g->options.ready_file, strbuf_slice(&out));
     strbuf_fini(&out);
     return r < 0 ? diag_set(why, r, 0, "ready file %s: %s", g->options.ready_file, err_text(r)) : 0;

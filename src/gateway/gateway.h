@@ -22,6 +22,10 @@ struct gateway_options {
     const char *assign;         /* settings for every worker, a line each: "vector.every=2s"; NULL = none */
     const char *demand;         /* asked of sensors on request for as long as it runs, a line each: "cpu 10s"; NULL = none */
     const char *udp;            /* HOST:PORT; NULL = that of the first TCP address, "" = no datagrams */
+    const char *http;           /* http://HOST:PORT or https://HOST:PORT; NULL or "" = none */
+    const char *http_names;     /* by commas: further names that requests may be for; NULL = none */
+    const char *http_token;     /* file of the owner's token; NULL or "" = none */
+    bool http_log;              /* a line for each request */
     const char *journal;        /* directory */
     uint64_t journal_max;       /* bytes; 0 = 1 GiB */
     int64_t lease_ns, renew_ns; /* 0 = 30 s and 10 s */

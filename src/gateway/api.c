@@ -21,6 +21,7 @@ const struct http_route api_routes[] = {
     {"/metrics", HTTP_GET, api_metrics, NULL},
     {"/livez", HTTP_GET, api_livez, NULL},
     {"/readyz", HTTP_GET, api_readyz, NULL},
+    {"/RPC2", HTTP_POST, api_rpc, NULL},
     {0},
 };
 

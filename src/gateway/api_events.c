@@ -20,6 +20,7 @@
 #include "base/num.h"
 #include "event/encoding.h"
 #include "event/xml.h"
+#include "gateway/api_position.h"
 #include "gateway/chunk.h"
 
 #include <errno.h>
@@ -45,7 +46,9 @@ struct stream {
     int64_t until_ns;     /* monotonic; INT64_MAX = for ever */
     int64_t sent_ns;
     uint64_t left;        /* events until it ends */
+    uint64_t journal;     /* what positions are places in */
     bool has_positions;
+    bool is_elsewhere; /* it was somewhere in another journal */
     bool is_over;
 };
 
@@ -99,7 +102,7 @@ static bool place(const struct chunk *c, uint32_t i, struct position *out)
 
 static int put_sse(struct stream *s, const struct chunk *c, struct slice text)
 {
-    char id[POSITION_TEXT_MAX];
+    char id[API_POSITION_MAX];
     struct position at;
     int r = 0;
     for (uint32_t i = 0; text.n && r == 0; i++) {
@@ -107,7 +110,7 @@ static int put_sse(struct stream *s, const struct chunk *c, struct slice text)
         struct slice line = slice_of(text.p, end ? (size_t)(end - text.p) : text.n);
         text = slice_from(text, line.n + 1);
         if (place(c, i, &at))
-            r = evbuffer_add_printf(s->out, "id: %.*s\n", (int)position_print(id, at), id);
+            r = evbuffer_add_printf(s->out, "id: %.*s\n", (int)api_position_print(id, s->journal, at), id);
         if (r >= 0)
             r = evbuffer_add(s->out, "data: ", 6);
         if (r == 0)
@@ -138,8 +141,8 @@ static int put_chunk(struct stream *s, struct chunk *c, struct slice text)
 
 static void put_position(struct stream *s, struct position p)
 {
-    char text[POSITION_TEXT_MAX];
-    int n = (int)position_print(text, p);
+    char text[API_POSITION_MAX];
+    int n = (int)api_position_print(text, s->journal, p);
     if (s->format == STREAM_SSE)
         (void)evbuffer_add_printf(s->out, "id: %.*s\n\n", n, text); /* the next one will do as well */
     else if (s->has_positions)
@@ -200,16 +203,16 @@ static void on_drained(struct http_request *r)
 /* ---------------------------------------------------------------- gaps */
 
 struct gap_text {
-    char from[POSITION_TEXT_MAX], to[POSITION_TEXT_MAX];
-    int from_n, to_n;
+    char from[API_POSITION_MAX], to[API_POSITION_MAX];
+    size_t from_n, to_n;
     const char *reason;
 };
 
-static struct gap_text gap_text(const struct subscription_gap *gap)
+static struct gap_text gap_text(const struct stream *s, const struct subscription_gap *gap)
 {
     struct gap_text t = {.reason = gap->reason == GAP_SLOW ? "slow" : "gone"};
-    t.from_n = (int)position_print(t.from, gap->from);
-    t.to_n = (int)position_print(t.to, gap->to);
+    t.from_n = api_position_print(t.from, s->journal, gap->from);
+    t.to_n = api_position_print(t.to, s->journal, gap->to);
     return t;
 }
 
@@ -226,12 +229,12 @@ static bool put_gap_event(struct stream *s, const struct subscription_gap *gap)
 {
     static const enum chunk_format chunks[FORMATS] = {
         [STREAM_ULM] = CHUNK_ULM, [STREAM_BP] = CHUNK_BP, [STREAM_XML] = CHUNK_XML, [STREAM_BINARY] = CHUNK_BINARY};
-    struct gap_text t = gap_text(gap);
+    struct gap_text t = gap_text(s, gap);
     const struct named_value values[] = {
         {SLICE_LIT("lost"), value_uint(gap->lost)},
         {SLICE_LIT("reason"), value_text(slice_str(t.reason))},
-        {SLICE_LIT("from"), value_text(slice_of(t.from, (size_t)t.from_n))},
-        {SLICE_LIT("to"), value_text(slice_of(t.to, (size_t)t.to_n))}};
+        {SLICE_LIT("from"), value_text(slice_of(t.from, t.from_n))},
+        {SLICE_LIT("to"), value_text(slice_of(t.to, t.to_n))}};
     const struct event_head head = {.time_ns = clock_utc_ns(),
                                     .name = SLICE_LIT("subscription.gap"),
                                     .prog = SLICE_LIT("gridline-gateway"),
@@ -258,12 +261,12 @@ static bool put_gap_event(struct stream *s, const struct subscription_gap *gap)
 
 static bool put_gap_object(struct stream *s, const struct subscription_gap *gap)
 {
-    struct gap_text t = gap_text(gap);
+    struct gap_text t = gap_text(s, gap);
     bool is_sse = s->format == STREAM_SSE;
     return evbuffer_add_printf(s->out,
-                               "%s{%s\"lost\":%" PRIu64 ",\"reason\":\"%s\",\"from\":\"%.*s\",\"to\":\"%.*s\"%s}\n%s",
+                               "%s{%s\"lost\":%" PRIu64 ",\"reason\":\"%s\",\"from\":\"%s\",\"to\":\"%s\"%s}\n%s",
                                is_sse ? "event: gap\ndata: " : "", is_sse ? "" : "\"gap\":{", gap->lost, t.reason,
-                               t.from_n, t.from, t.to_n, t.to, is_sse ? "" : "}", is_sse ? "\n" : "") > 0;
+                               t.from, t.to, is_sse ? "" : "}", is_sse ? "\n" : "") > 0;
 }
 
 static void on_gap(struct subscriber *to, uint32_t id, const struct subscription_gap *gap)
@@ -370,7 +373,7 @@ static bool read_own(struct http_request *r, struct stream *s)
 }
 
 /* The rest of the query is the subscription's. false: answered. */
-static bool read_options(struct http_request *r, const struct stream *s, struct subscription_options *o)
+static bool read_options(struct http_request *r, struct stream *s, struct subscription_options *o)
 {
     static const char *const chunk_names[FORMATS] = {"ndjson", "ndjson", "ulm", "bp", "xml", "binary"};
     struct slice last = http_header(r, "Last-Event-ID");
@@ -384,6 +387,7 @@ static bool read_options(struct http_request *r, const struct stream *s, struct 
         }
     if (last.n) /* it was sent again by itself: newer than the address */
         o->from = last;
+    o->from = api_position_from(o->from, s->journal, &s->is_elsewhere);
     o->format = slice_str(chunk_names[s->format]);
     return true;
 }
@@ -392,6 +396,7 @@ static bool make_parts(struct stream *s, struct http_request *r)
 {
     s->request = r;
     s->all = r->options->subscriptions;
+    s->journal = subscriptions_journal(s->all);
     s->subscriber = (struct subscriber){.ops = &ops, .who = r->who, .name = r->peer};
     s->sent_ns = clock_mono_ns();
     s->out = evbuffer_new();
@@ -401,7 +406,7 @@ static bool make_parts(struct stream *s, struct http_request *r)
 
 static void begin(struct http_request *r, struct stream *s, const struct subscription_options *o)
 {
-    char position[POSITION_TEXT_MAX];
+    char position[API_POSITION_MAX];
     struct position at;
     struct diag why = {0};
     int e = subscriptions_add(s->all, &s->subscriber, 1, o, &at, &why);
@@ -409,12 +414,16 @@ static void begin(struct http_request *r, struct stream *s, const struct subscri
         http_problem_error(r, e, &why);
         return;
     }
-    position[position_print(position, at)] = '\0';
+    (void)api_position_print(position, s->journal, at);
     http_set_header(r, "Gridline-Position", position);
     http_start(r, 200, formats[s->format].mime);
     if (s->format == STREAM_XML)
         http_send(r, SLICE_LIT("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n"
                                "<events xmlns=\"" XML_NAMESPACE "\">\n"));
+    if (s->is_elsewhere) { /* what lay between nobody knows */
+        on_gap(&s->subscriber, 1, &(struct subscription_gap){.reason = GAP_GONE, .to = at});
+        on_flush(&s->subscriber);
+    }
     start_timer(s);
     if (r->is_head)
         end_soon(s);

@@ -562,6 +562,19 @@ void subscriptions_consumed(struct subscriptions *all, struct subscriber *of, ui
             cursors_move(s->durable, p, clock_utc_ns());
 }
 
+int subscriptions_consumed_durable(struct subscriptions *all, struct slice name, struct position p)
+{
+    struct cursor_mark *m = all->options.cursors ? cursors_find(all->options.cursors, name) : NULL;
+    const struct subscription *reader = m ? m->owner : NULL;
+    const struct position last = reader ? reader->position : (struct position){all->settled, UINT32_MAX, UINT32_MAX};
+    if (!m)
+        return E_NODATA;
+    if (position_compare(p, last) > 0)
+        return E_PROTO;
+    cursors_move(m, p, clock_utc_ns());
+    return 0;
+}
+
 /* To those that are up to date and have had nothing for a while. */
 static void tell_positions(struct subscriptions *all, const struct selection *k)
 {

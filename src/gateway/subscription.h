@@ -96,6 +96,10 @@ void subscriptions_writable(struct subscriptions *all, struct subscriber *s);
 /* Its consumer is done with all up to there: moves a durable one's cursor. */
 void subscriptions_consumed(struct subscriptions *all, struct subscriber *s, uint32_t id, struct position p);
 
+/* The same by its name, for those who have no connection of their own: E_NODATA: there is none of that name; E_PROTO:
+ * nobody was given that much. */
+int subscriptions_consumed_durable(struct subscriptions *all, struct slice name, struct position p);
+
 /* The number of the journal that positions are places in; 0 = there is none. */
 uint64_t subscriptions_journal(const struct subscriptions *all);
 /* Forgets a durable name that nobody reads by. E_NODATA: there is none; -EBUSY. */

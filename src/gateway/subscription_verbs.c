@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "gateway/subscription_verbs.h"
 
+#include "gateway/api_position.h"
+
 #include <errno.h>
 
 struct listing {
@@ -69,8 +71,26 @@ static void remove_durable(void *arg, struct control_turn *t)
         control_end(t, CONTROL_NOT_FOUND, (struct args){0}, "%s", "there is no durable subscription of that name");
 }
 
+/* For consumers by HTTP: `position` is one that was given with events. */
+static void move_durable(void *arg, struct control_turn *t)
+{
+    struct slice name = args_text(control_args(t), "durable");
+    struct position p;
+    bool is_elsewhere;
+    struct slice text =
+        api_position_from(args_text(control_args(t), "position"), subscriptions_journal(arg), &is_elsewhere);
+    int r = is_elsewhere || !position_parse(text, &p) ? E_PROTO : subscriptions_consumed_durable(arg, name, p);
+    if (r == 0)
+        control_end(t, CONTROL_DONE, (struct args){0}, "%s", "");
+    else if (r == E_NODATA)
+        control_end(t, CONTROL_NOT_FOUND, (struct args){0}, "%s", "there is no durable subscription of that name");
+    else
+        control_end(t, CONTROL_USAGE, (struct args){0}, "%s", "position: one that was given with events, here");
+}
+
 static const struct control_verb verbs[] = {{"subscriptions", ACCESS_LOOKUP, list},
-                                            {"subscription.remove", ACCESS_CONTROL, remove_durable}};
+                                            {"subscription.remove", ACCESS_CONTROL, remove_durable},
+                                            {"subscription.consumed", ACCESS_SUBSCRIBE, move_durable}};
 
 int subscription_verbs_add(struct control *c, struct subscriptions *all)
 {

@@ -66,7 +66,7 @@ static const struct example examples[] = {
 
 const struct verb verb_schemas = {
     .name = "schemas",
-    .summary = "the directory: what events look like, in which versions",
+    .summary = "what events look like, in which versions",
     .operands = "[PATTERN...]",
     .description =
         "Lists the schemas of events whose names match a PATTERN (`*`, `?`, `[a-z]`; none: all): a row for each version, "

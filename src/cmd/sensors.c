@@ -63,7 +63,7 @@ static const struct example examples[] = {
 
 const struct verb verb_sensors = {
     .name = "sensors",
-    .summary = "the directory: which sensors there are, where, and what they are doing",
+    .summary = "which sensors there are, where, and what they are doing",
     .operands = "[PATTERN...]",
     .description =
         "Lists the sensors that a gateway knows, on all its hosts, or those whose names match a PATTERN (`*`, `?`, "

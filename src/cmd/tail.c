@@ -37,7 +37,7 @@ static int write_events(struct tail *t, const struct gridline_item *item)
     const struct batch *b = item->batch;
     struct batch view = {.events = b->events + item->at, .n = b->n - item->at, .origin = b->origin};
     uint64_t count = t->options->incoming.count, left = count ? count - t->given : UINT64_MAX;
-    if (view.n > left)
+    if (view.n > left && !t->options->incoming.durable) /* its place is kept by whole batches */
         view.n = (size_t)left;
     t->given += view.n;
     t->is_waiting = true;
@@ -116,7 +116,7 @@ static const struct option_spec tail_options[] = {
                     "begin behind a position, or with the `oldest` event the gateway has (default `now`)"),
     INCOMING_OPTION(0, "durable", OPTION_TEXT, "NAME", durable,
                     "the gateway keeps the place under this name: the next `tail` with it goes on behind what was "
-                    "written, and nothing is dropped meanwhile"),
+                    "written, and nothing is dropped meanwhile; `--count` ends it with the batch that has the N-th"),
     {0},
 };
 

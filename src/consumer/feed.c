@@ -92,6 +92,7 @@ int subscription_create(const struct gridline_subscription *s, uint32_t id, size
         f->subscription = made;
         f->state = only == SIZE_MAX || only == i ? FEED_WANTED : FEED_NONE;
         f->at = place.position;
+        f->is_placed = has_place;
         f->journal = place.journal;
         f->skip = made->is_exact ? place.skip : 0;
     }
@@ -157,7 +158,7 @@ bool feed_parse(struct slice text, struct feed_place *out)
         return false;
     if (split(&text, '+', &part) && (num_parse_uint(part, &skip) < 0 || skip > UINT32_MAX))
         return false;
-    if (!position_parse(text, &p.position) || p.position.record == 0)
+    if (!position_parse(text, &p.position))
         return false;
     p.skip = (uint32_t)skip;
     *out = p;
@@ -175,7 +176,7 @@ static void put_subscribe(const struct feed *f, struct strbuf *out)
     char position[POSITION_TEXT_MAX];
     while (args_next(&own, &a))
         args_add(&options, a.name, a.value);
-    if (f->at.record)
+    if (f->is_placed)
         args_add_text(&options, "from", slice_of(position, position_print(position, f->at)));
     else if (s->from[0] && !f->has_run)
         args_add_text(&options, "from", slice_str(s->from));
@@ -227,7 +228,7 @@ static int gap(const struct feed *f, uint64_t lost, int reason, struct gridline_
 
 static void add_mark(struct feed *f, struct position p, uint64_t count)
 {
-    if (f->subscription->is_durable && p.record)
+    if (f->subscription->is_durable)
         f->marks[f->n_marks++ % FEED_MARKS] = (struct feed_mark){p, count};
 }
 
@@ -239,51 +240,52 @@ static const struct feed_mark *find_mark(const struct feed *f, struct position p
     return NULL;
 }
 
-/* Nothing that was known of the stream holds: it begins at p. */
-static void start_over(struct feed *f, struct position p)
+/* Nothing that was known of the stream holds: it begins there. An agent says neither a place nor a journal. */
+static void start_over(struct feed *f, const struct frame_subscribed *s)
 {
-    f->at = p;
+    f->at = s->position;
+    f->is_placed = s->position.record || s->journal;
     f->skip = 0;
     f->came = 0;
     f->n_marks = 0;
     f->consumed = (struct position){0};
     f->owes_consumed = false;
-    add_mark(f, p, 0);
+    add_mark(f, f->at, 0);
 }
 
 /* A durable one in the same journal, or who knows. */
-static void begin_durable(struct feed *f, struct position p)
+static void begin_durable(struct feed *f, const struct frame_subscribed *s)
 {
-    const struct feed_mark *m = find_mark(f, p);
+    const struct feed_mark *m = find_mark(f, s->position);
     uint64_t again = m ? f->came - m->count : 0;
-    if (position_compare(p, f->at) == 0)
+    if (position_compare(s->position, f->at) == 0)
         return;
     if (!m || again > UINT32_MAX) {
-        start_over(f, p);
+        start_over(f, s);
         return;
     }
-    f->at = p;
+    f->at = s->position;
     f->skip = f->subscription->is_exact ? (uint32_t)again : 0;
 }
 
 /* Where it begins; what is missing before that: an enum gridline_gap, or -1. */
 static int begin(struct feed *f, const struct frame_subscribed *s)
 {
-    const bool goes_on = f->at.record != 0, had_run = f->has_run;
+    const bool goes_on = f->is_placed, had_run = f->has_run;
     f->has_run = true;
-    if (s->position.record == 0 || !goes_on) { /* if it has run, nobody can say what came meanwhile */
-        start_over(f, s->position);
-        return goes_on || had_run ? GRIDLINE_GAP_BROKEN : -1;
+    if (!goes_on || (s->position.record == 0 && s->journal == 0)) {
+        start_over(f, s);
+        return goes_on || had_run ? GRIDLINE_GAP_BROKEN : -1; /* nobody can say what came meanwhile */
     }
     const bool is_other = f->journal && s->journal && f->journal != s->journal;
     if (!is_other && f->subscription->is_durable && had_run) {
-        begin_durable(f, s->position);
+        begin_durable(f, s);
         return -1;
     }
     if (is_other || position_compare(s->position, f->at) < 0) {
         /* Given a place of another run, a durable one begins at its own all the same. */
         bool is_own = f->subscription->is_durable && !is_other;
-        start_over(f, s->position);
+        start_over(f, s);
         return is_own ? -1 : GRIDLINE_GAP_JOURNAL;
     }
     add_mark(f, s->position, f->came - f->skip);
@@ -384,7 +386,7 @@ bool feed_place(const struct feed *f, const struct gridline_item *current, struc
         out->position = f->before;
         out->skip = f->subscription->is_exact ? (uint32_t)current->at : 0;
     }
-    return out->position.record != 0;
+    return f->is_placed;
 }
 
 void feed_consumed(struct feed *f, const struct gridline_item *current)

@@ -76,7 +76,8 @@ struct feed {
     enum feed_state state;
     bool has_run;       /* SUBSCRIBED came, on whatever connection */
     bool owes_consumed; /* CONSUMED is to be sent */
-    struct position at; /* behind all events that came; record 0 = none is known */
+    bool is_placed;     /* at is a place: not at an agent, and not before it has begun */
+    struct position at; /* behind all events that came; record 0 = where the journal begins */
     uint32_t skip;      /* events behind it that were given in an earlier run */
     uint64_t journal;   /* which at is a place in; 0 = not known */
     struct position before; /* where the batch that is being given began */

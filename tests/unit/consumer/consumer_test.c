@@ -252,6 +252,29 @@ static void test_place_in_a_batch(void **state)
     fake_end(&f);
 }
 
+/* Before everything that the journal has is a place, too. */
+static void test_place_at_the_beginning(void **state)
+{
+    (void)state;
+    struct fake f;
+    struct frame_subscribe s;
+    char text[GRIDLINE_POSITION_MAX];
+    fake_start(&f, "");
+    int id = fake_subscribe(&f, &(struct gridline_subscription){.events = "x", .from = "oldest"});
+    fake_welcome(&f);
+    (void)fake_asked(&f);
+    fake_say_subscribed(&f, id, AT(0, 0, 0), 7);
+    must_be(&f, GRIDLINE_ITEM_SUBSCRIBED);
+    assert_slice(again(&f, &s), "0-0-0");
+    fake_say_subscribed(&f, id, AT(0, 0, 0), 7);
+    must_be(&f, GRIDLINE_ITEM_SUBSCRIBED); /* and no gap */
+    fake_events(&f, id, AT(6, 0, 10), 1, 10);
+    must_be(&f, GRIDLINE_ITEM_EVENT);
+    assert_int_equal(gridline_consumer_position(f.consumer, id, 0, text), 0);
+    assert_string_equal(text, "0-0-0+1@0000000000000007");
+    fake_end(&f);
+}
+
 /* A filter that depends on the events before may pass others the next time: some come twice rather than one is lost. */
 static void test_place_with_state(void **state)
 {
@@ -572,7 +595,7 @@ static void test_bad_options(void **state)
         assert_string_not_equal(why, "");
     }
     fake_start(&f, "");
-    static const char *const places[] = {"yesterday", "5-", "5-0-0+", "5-0-0@7", "0-0-0", "5-0-0+99999999999", "-1", "+4", "@0000000000000007"};
+    static const char *const places[] = {"yesterday", "5-", "5-0-0+", "5-0-0@7", "5-0-0+99999999999", "-1", "+4", "@0000000000000007"};
     for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
         const struct gridline_subscription s = {.size = sizeof s, .from = places[i]};
         assert_int_equal(gridline_consumer_subscribe(f.consumer, &s), -EINVAL);
@@ -635,6 +658,7 @@ int main(void)
         cmocka_unit_test(test_other_journal),
         cmocka_unit_test(test_agent),
         cmocka_unit_test(test_place_in_a_batch),
+        cmocka_unit_test(test_place_at_the_beginning),
         cmocka_unit_test(test_place_with_state),
         cmocka_unit_test(test_skip_ends_with_a_gap),
         cmocka_unit_test(test_durable),

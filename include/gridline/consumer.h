@@ -170,9 +170,10 @@ GRIDLINE_API int gridline_consumer_ask(gridline_consumer *c, size_t gateway, con
 /* The latest event of each stream that is meant: rows are events. */
 GRIDLINE_API int gridline_consumer_latest(gridline_consumer *c, size_t gateway, const char *events, const char *host,
                                           const char *where, gridline_row_fn fn, void *arg);
-/* Averages, minima and maxima over windows ("1m,10m"; NULL: those that are kept) of each stream that is meant. */
+/* Averages, minima and maxima of the fields (patterns by commas) of each stream that is meant, over windows ("1m,10m"): NULL = all
+ * that are kept. A row each. */
 GRIDLINE_API int gridline_consumer_summary(gridline_consumer *c, size_t gateway, const char *events, const char *host,
-                                           const char *where, const char *windows, gridline_row_fn fn, void *arg);
+                                           const char *fields, const char *windows, gridline_row_fn fn, void *arg);
 
 #ifdef __cplusplus
 }

@@ -115,19 +115,18 @@ void subscription_destroy(struct subscription *s)
 
 size_t feed_print(char to[GRIDLINE_POSITION_MAX], const struct feed_place *p)
 {
-    size_t n = position_print(to, p->position);
+    size_t n = 0;
+    if (p->journal)
+        n = (size_t)snprintf(to, GRIDLINE_POSITION_MAX, "%" PRIx64 ".", p->journal);
+    n += position_print(to + n, p->position);
     if (p->skip)
         n += (size_t)snprintf(to + n, GRIDLINE_POSITION_MAX - n, "+%" PRIu32, p->skip);
-    if (p->journal)
-        n += (size_t)snprintf(to + n, GRIDLINE_POSITION_MAX - n, "@%016" PRIx64, p->journal);
-    return n; /* 42, 11 and 17 bytes at most */
+    return n; /* 17, 42 and 11 bytes at most */
 }
 
 static bool parse_journal(struct slice text, uint64_t *out)
 {
     uint64_t v = 0;
-    if (text.n != 16)
-        return false;
     for (size_t i = 0; i < text.n; i++) {
         int digit = text_hex_digit(text.p[i]);
         if (digit < 0)
@@ -135,30 +134,20 @@ static bool parse_journal(struct slice text, uint64_t *out)
         v = v << 4 | (uint64_t)digit;
     }
     *out = v;
-    return true;
-}
-
-/* Takes what is behind the last such character, if there is one. */
-static bool split(struct slice *text, char c, struct slice *behind)
-{
-    const char *at = memrchr(text->p, c, text->n);
-    if (!at)
-        return false;
-    *behind = slice_from(*text, (size_t)(at - text->p) + 1);
-    text->n = (size_t)(at - text->p);
-    return true;
+    return text.n > 0 && text.n <= 16 && v;
 }
 
 bool feed_parse(struct slice text, struct feed_place *out)
 {
     struct feed_place p = {0};
-    struct slice part;
     uint64_t skip = 0;
-    if (split(&text, '@', &part) && !parse_journal(part, &p.journal))
+    const char *dot = memchr(text.p, '.', text.n), *plus = memrchr(text.p, '+', text.n);
+    if (dot && !parse_journal(slice_of(text.p, (size_t)(dot - text.p)), &p.journal))
         return false;
-    if (split(&text, '+', &part) && (num_parse_uint(part, &skip) < 0 || skip > UINT32_MAX))
+    const char *from = dot ? dot + 1 : text.p, *end = plus ? plus : text.p + text.n;
+    if (plus && (num_parse_uint(slice_from(text, (size_t)(plus - text.p) + 1), &skip) < 0 || skip > UINT32_MAX))
         return false;
-    if (!position_parse(text, &p.position))
+    if (end < from || !position_parse(slice_of(from, (size_t)(end - from)), &p.position))
         return false;
     p.skip = (uint32_t)skip;
     *out = p;

@@ -103,7 +103,8 @@ int subscription_create(const struct gridline_subscription *s, uint32_t id, size
                         struct subscription **out, struct diag *why);
 void subscription_destroy(struct subscription *s); /* NULL is fine */
 
-/* POS[+N][@JOURNAL]: behind the N-th event that passes behind POS, in that journal. */
+/* [JOURNAL.]POS[+N]: behind the N-th event that passes behind POS, in the journal of that number (hex digits). Without
+ * +N it is a position as the HTTP API has them. */
 struct feed_place {
     struct position position;
     uint32_t skip;

@@ -186,13 +186,13 @@ int gridline_consumer_latest(gridline_consumer *c, size_t gateway, const char *e
 }
 
 int gridline_consumer_summary(gridline_consumer *c, size_t gateway, const char *events, const char *host,
-                              const char *where, const char *windows, gridline_row_fn fn, void *arg)
+                              const char *fields, const char *windows, gridline_row_fn fn, void *arg)
 {
     struct gridline_value values[4];
     size_t n = 0;
     add_text(values, &n, "event", events);
     add_text(values, &n, "host", host);
-    add_text(values, &n, "where", where);
-    add_text(values, &n, "windows", windows);
+    add_text(values, &n, "field", fields);
+    add_text(values, &n, "window", windows);
     return gridline_consumer_ask(c, gateway, "summary", values, n, 0, fn, arg);
 }

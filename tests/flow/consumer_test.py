@@ -195,7 +195,7 @@ def case_library(work):
         g.stop()
         g.start()
     assert numbers == list(range(total)), (len(numbers), numbers[:10])
-    assert "@" in position, position
+    assert "." in position, position
     # The same place in a journal that is another one: told.
     g.stop()
     os.rename(g.journal, g.journal + ".old")
@@ -218,6 +218,12 @@ def case_questions(work):
     assert "row" not in probe("ask", g, "hosts", "workers=nobody*")
     assert probe("ask", g, "no.such.verb").splitlines()[-1].startswith("status 2"), probe("ask", g, "no.such.verb")
     assert "answer=done" in probe("ask", g, "worker.suspend", "workers=node1")
+    for i in range(3):
+        log("unix:" + g.socket, "app.x", n=i, who="me")
+    newest = probe("latest", g, "app.x").splitlines()
+    assert len(newest) == 2 and newest[0].startswith("event app.x host=") and "n=2" in newest[0] and "who=me" in newest[0], newest
+    assert newest[1].startswith("status 0"), newest
+    assert "count=3" in probe("summary", g, "app.x"), probe("summary", g, "app.x")
     agent.stop()
     g.stop()
     assert "no gateway answers" in probe("ask", g, "hosts", code=1)

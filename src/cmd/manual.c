@@ -277,7 +277,7 @@ void manual_verb(struct strbuf *out, enum manual_form form, const struct verb *v
 
 static const char about[] = "gridline watches a grid end to end: hosts, networks, middleware and "
                             "applications. Programs and sensors make "
-                            "time-stamped events; this command writes, converts and merges them.\n"
+                            "time-stamped events; this command starts the parts, shows what they say, and works with files of events.\n"
                             "Data goes to standard output, everything else to standard error. `NO_COLOR` and "
                             "a terminal's absence are "
                             "respected. Times are `now`, `now-15m`, ISO 8601 (UTC unless a zone is given) or "
@@ -285,18 +285,18 @@ static const char about[] = "gridline watches a grid end to end: hosts, networks
                             "have units (`64MiB`, `2G`), durations too (`250ms`, `5s`, `1h`).";
 
 static const struct example command_examples[] = {
+    {"gridline run", "Watch this host: an agent and a gateway, here and now"},
+    {"gridline tail -e load --cross one:8:2", "Once when the load gets to 8, once when it is below 6"},
+    {"gridline hosts --where \"cpus >= 8 AND state <> 'live'\"", "Who is missing"},
     {"gridline log job.start id=17 user=ada", "Write an event (to GRIDLINE_DEST, or to the screen)"},
-    {"gridline convert -t csv app.ulm > app.csv", "Any format to any"},
-    {"gridline convert --where \"size > 1e6 AND host GLOB 'node*'\" app.glb", "Only what is wanted"},
-    {"gridline merge -o all.ulm node*.ulm", "Many files into one, in time order"},
-    {"gridline merge --from now-1h --keep-going *.log", "The last hour, past bad lines"},
+    {"gridline merge --from now-1h --keep-going -o all.ulm node*.ulm", "Many files into one, in time order"},
     {NULL, NULL},
 };
 
 void manual_command(struct strbuf *out, enum manual_form form, struct verb_list all)
 {
     struct page p = {out, form};
-    head(&p, "gridline", "write, convert and merge events of a grid");
+    head(&p, "gridline", "watch a grid: hosts, networks, programs");
     section(&p, "SYNOPSIS");
     paragraphs(&p, "gridline COMMAND [OPTION...] [ARGUMENT...]");
     section(&p, "DESCRIPTION");
@@ -325,16 +325,62 @@ void manual_usage(struct strbuf *out, const struct verb *v)
     strbuf_printf(out, "\n'gridline help %s' is the manual.\n", v->name);
 }
 
-enum { SCREEN_LINES = 24 };
+enum { SCREEN_LINES = 24, SCREEN_WIDTH = 78, GROUP_WIDTH = 12 };
+
+/* The commands by what a person wants; one that is in none of these is with the last. */
+static const struct {
+    const char *title, *verbs; /* by spaces */
+} groups[] = {
+    {"begin", "run sense doctor"},
+    {"parts", "agent gateway"},
+    {"events", "tail latest summary collect log"},
+    {"the grid", "hosts sensors schemas subscriptions ledger access"},
+    {"orders", "worker sensor activate"},
+    {"files", "convert merge"},
+    {"set up", "config init token join"},
+    {"more", ""},
+};
+enum { GROUPS = sizeof groups / sizeof *groups };
+
+static size_t group_of(const char *verb)
+{
+    for (size_t g = 0; g < GROUPS - 1; g++)
+        for (const char *at = groups[g].verbs; (at = strstr(at, verb)); at++)
+            if ((at == groups[g].verbs || at[-1] == ' ') && strchr(" ", at[strlen(verb)]))
+                return g;
+    return GROUPS - 1;
+}
+
+/* Its commands in lines that fit a screen; how many lines. */
+static size_t put_group(struct strbuf *out, size_t group, struct verb_list all)
+{
+    size_t column = 0, lines = 0;
+    for (size_t i = 0; i < all.n; i++) {
+        if (group_of(all.v[i]->name) != group)
+            continue;
+        size_t n = strlen(all.v[i]->name);
+        if (lines == 0 || column + 2 + n > SCREEN_WIDTH) {
+            strbuf_printf(out, "%s  %-*s", lines ? "\n" : "", GROUP_WIDTH, lines ? "" : groups[group].title);
+            column = GROUP_WIDTH;
+            lines++;
+        }
+        strbuf_printf(out, "  %s", all.v[i]->name);
+        column += 2 + n;
+    }
+    if (lines)
+        strbuf_add_str(out, "\n");
+    return lines;
+}
 
 void manual_cheat_sheet(struct strbuf *out, struct verb_list all)
 {
-    strbuf_add_str(out, "gridline: events of a grid - write, convert, merge\n\n");
-    for (size_t i = 0; i < all.n; i++)
-        strbuf_printf(out, "  gridline %-9s %s\n", all.v[i]->name, all.v[i]->summary);
+    strbuf_add_str(out, "gridline COMMAND: watches a grid: hosts, networks, programs\n\n");
+    size_t lines = 6; /* what is around the commands and examples */
+    for (size_t g = 0; g < GROUPS; g++)
+        lines += put_group(out, g, all);
     strbuf_add_str(out, "\n");
-    size_t lines = all.n + 5; /* but for the examples, of which as many as fit a screen */
     for (const struct example *e = command_examples; e->says && lines + 2 <= SCREEN_LINES; e++, lines += 2)
         strbuf_printf(out, "  # %s\n  %s\n", e->says, e->command);
-    strbuf_add_str(out, "\n'gridline help COMMAND' is its manual; COMMAND --help lists its options.\n");
+    strbuf_add_str(out, "\n'gridline help' has a line for each, 'gridline help COMMAND' its manual;\n"
+                        "COMMAND --help lists its options.\n");
 }

@@ -388,6 +388,7 @@ static void stop(struct gateway *g)
     udp_destroy(g->udp);
     g->udp = NULL;
     own_gateway_state(g->own, LEVEL_NOTICE, "stopping", "");
+    (void)cursors_write(&g->cursors, write_cursor, g); /* of those that there is no room for some comes again */
     ingest_drain(g->ingest);
     write_rest(g);
     own_end(g->own);

@@ -489,8 +489,8 @@ static void test_table(void **unused)
             in_sections += key.name[inner.n] != '\0';
         }
     }
-    assert_int_equal(n, 27);
-    assert_int_equal(in_sections, 4);
+    assert_int_equal(n, 39);
+    assert_int_equal(in_sections, 11);
 }
 
 static void test_explain(void **unused)

@@ -111,8 +111,7 @@ static int make_places(struct here *h)
 
 /* ---------------------------------------------------------------- parts */
 
-static void prepare(struct here *h, struct part *p, const char *name, const char *program,
-                    const struct option_texts *settings)
+static void prepare(struct here *h, struct part *p, const char *name, const char *program)
 {
     p->name = name;
     p->program = program;
@@ -127,6 +126,11 @@ static void prepare(struct here *h, struct part *p, const char *name, const char
     part_add(p, "run_dir=%s", h->run_dir.p);
     if (!h->options->is_verbose)
         part_add(p, "--quiet");
+}
+
+/* They come last and win. */
+static void add_settings(struct part *p, const struct option_texts *settings)
+{
     for (size_t i = 0; i < settings->n; i++) {
         part_add(p, "--set");
         part_add(p, "%s", settings->v[i]);
@@ -232,21 +236,43 @@ static void wait_until_live(const struct here *h, int *signo)
     }
 }
 
+static int start_gateway(struct here *h, int *signo)
+{
+    struct part *p = &h->gateway;
+    uint64_t port = h->options->port;
+    prepare(h, p, "gateway", "gridline-gateway");
+    part_add(p, "--set");
+    part_add(p, "http=127.0.0.1:%" PRIu64, port ? port + 1 : 0);
+    add_settings(p, &h->options->gateway);
+    part_add(p, "--listen");
+    part_add(p, "tcp://127.0.0.1:%" PRIu64, port);
+    int code = start_first(p, signo);
+    return code == EXIT_OK && !*signo ? read_addresses(h) : code;
+}
+
+/* If it is started again it is to have the same addresses: the agent and others know them. */
+static void keep_addresses(struct here *h, struct slice first)
+{
+    struct slice rest = strbuf_slice(&h->addresses), address;
+    part_drop(&h->gateway); /* that of --listen, which was added last */
+    part_add(&h->gateway, "%.*s", SLICE_ARG(first));
+    while (next_address(&rest, &address)) {
+        if (!slice_starts(address, SLICE_LIT("http")))
+            continue;
+        part_add(&h->gateway, "--set");
+        part_add(&h->gateway, "http=%.*s", SLICE_ARG(address));
+    }
+}
+
 static int start_all(struct here *h, int *signo)
 {
-    const struct run_options *o = h->options;
-    prepare(h, &h->gateway, "gateway", "gridline-gateway", &o->gateway);
-    part_add(&h->gateway, "--listen");
-    part_add(&h->gateway, "tcp://127.0.0.1:%" PRIu64, o->port);
-    int code = start_first(&h->gateway, signo);
-    if (code == EXIT_OK && !*signo)
-        code = read_addresses(h);
+    int code = start_gateway(h, signo);
     struct slice rest = strbuf_slice(&h->addresses), first;
     if (code != EXIT_OK || *signo || !next_address(&rest, &first))
         return code;
-    part_drop(&h->gateway); /* the same port again, if it is started again */
-    part_add(&h->gateway, "%.*s", SLICE_ARG(first));
-    prepare(h, &h->agent, "agent", "gridline-agent", &o->agent);
+    keep_addresses(h, first);
+    prepare(h, &h->agent, "agent", "gridline-agent");
+    add_settings(&h->agent, &h->options->agent);
     part_add(&h->agent, "--gateway");
     part_add(&h->agent, "%.*s", SLICE_ARG(first));
     code = start_first(&h->agent, signo);
@@ -386,7 +412,7 @@ static int run_run(void *state, struct operands unused)
     const struct run_options *o = state;
     struct here h = {.options = o, .lock = -1, .table_options = {.event = "run", .columns = columns}};
     (void)unused; /* it has none */
-    if (o->port > UINT16_MAX) {
+    if (o->port >= UINT16_MAX) { /* HTTP's is one more */
         say("--port: %" PRIu64 " is no port", o->port);
         return EXIT_USAGE;
     }
@@ -409,7 +435,7 @@ static const struct option_spec table[] = {
     {'d', "dir", OPTION_FILE, "DIR", AT(dir),
      "keep everything in DIR, sockets too (default: `gridline/run` in $XDG_STATE_HOME or ~/.local/state, root's in "
      "/var/lib; the sockets are where commands look for them)"},
-    {'p', "port", OPTION_SIZE, "PORT", AT(port), "listen on this port of 127.0.0.1 (default 14830; 0: any that is free)"},
+    {'p', "port", OPTION_SIZE, "PORT", AT(port), "listen on this port of 127.0.0.1, and for HTTP on the next (default 14830; 0: any that are free)"},
     {0, "set-agent", OPTION_TEXTS, "KEY=VALUE", AT(agent), "change a configuration key of the agent, e.g. `disk.every=5s`"},
     {0, "set-gateway", OPTION_TEXTS, "KEY=VALUE", AT(gateway),
      "change one of the gateway, e.g. `journal_max=100MiB`"},

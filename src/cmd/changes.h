@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* changes.h - what changes at a gateway, as it tells it itself by events (`worker.state`, `sensor.state`,
- * `schema.new`), for --watch: which hosts or schemas are to be asked for again. Nothing is printed. */
+/* changes.h - what changes at a gateway, as it tells it itself by events (`worker.state`, `directory.sensor`,
+ * `directory.schema`), for --watch: which hosts or schemas are to be asked for again. Nothing is printed. */
 #ifndef GRIDLINE_CMD_CHANGES_H
 #define GRIDLINE_CMD_CHANGES_H
 

@@ -19,7 +19,7 @@ static const struct table_column columns[] = {
 static const char *const keys[] = {"host", NULL};
 static const char *const changes[] = {"state",         "since",   "connected", "mode",
                                       "registrations", "samples", "sensors",   "missing", NULL};
-static const struct watch_options watched = {keys, changes, "worker.state,sensor.state", "target", "workers"};
+static const struct watch_options watched = {keys, changes, "worker.state,directory.sensor", "target", "workers"};
 
 static int hosts_run(void *state, struct operands patterns)
 {

@@ -31,7 +31,7 @@ static int schemas_run(void *state, struct operands patterns)
         .table_options = {.event = o->has_fields ? "schema.field" : "schema",
                           .columns = o->has_fields ? field_columns : version_columns}};
     const struct watch_options watched = {o->has_fields ? field_keys : version_keys,
-                                          o->has_fields ? field_changes : version_changes, "schema.new", "event",
+                                          o->has_fields ? field_changes : version_changes, "directory.schema", "event",
                                           "event"};
     int code = question_open(&q, &o->question, "gridline-schemas");
     if (code == EXIT_OK)

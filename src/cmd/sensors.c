@@ -17,7 +17,7 @@ static const struct table_column columns[] = {
 
 static const char *const keys[] = {"host", "sensor", NULL};
 static const char *const changes[] = {"status", "host_state", "mode", "every_ms", "why", "events", "started", NULL};
-static const struct watch_options watched = {keys, changes, "worker.state,sensor.state", "target", "host"};
+static const struct watch_options watched = {keys, changes, "worker.state,directory.sensor", "target", "host"};
 
 static int sensors_run(void *state, struct operands patterns)
 {

@@ -460,5 +460,5 @@ void api_events(struct http_request *r)
 
 void api_watch(struct http_request *r)
 {
-    open_stream(r, SLICE_LIT("worker.state,sensor.state,schema.new"));
+    open_stream(r, SLICE_LIT("worker.state,directory.sensor,directory.schema"));
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* directory_feed.h - what the gateway tells its directory, and what it says of that itself: the states of workers,
- * their SENSORS, every batch; and of the changes the events `sensor.state` and `schema.new`, by which they can be
+ * their SENSORS, every batch; and of the changes the events `directory.sensor` and `directory.schema`, by which they can be
  * watched.
  *
  * Sensors that nobody knows of because their host is late are no events: `worker.state` has said it. Nor are those

@@ -143,7 +143,7 @@ void own_sensor_state(struct own *o, const struct directory_entry *e, enum direc
         {SLICE_LIT("every_ms"), e->every_ms ? value_uint(e->every_ms) : value_none()},
         {SLICE_LIT("why"), text_or_none(e->why)},
     };
-    own_event(o, is_trouble ? LEVEL_WARNING : LEVEL_INFO, SLICE_LIT("sensor.state"), values,
+    own_event(o, is_trouble ? LEVEL_WARNING : LEVEL_INFO, SLICE_LIT("directory.sensor"), values,
               leave_out(values, sizeof values / sizeof *values));
 }
 
@@ -158,7 +158,7 @@ void own_schema_new(struct own *o, const struct directory_schema *s)
         {SLICE_LIT("conflict"), value_bool(s->conflict.n > 0)},
         {SLICE_LIT("fields"), text_or_none(s->conflict)},
     };
-    own_event(o, s->conflict.n ? LEVEL_WARNING : LEVEL_INFO, SLICE_LIT("schema.new"), values,
+    own_event(o, s->conflict.n ? LEVEL_WARNING : LEVEL_INFO, SLICE_LIT("directory.schema"), values,
               leave_out(values, sizeof values / sizeof *values));
 }
 

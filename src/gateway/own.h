@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* own.h - the gateway's own events: what became of workers (`worker.state`), what people asked (`control`),
- * the ledger (`ledger`), sensors (`sensor.state`), schemas (`schema.new`), and itself (`gateway.state`). They go through ingest like everybody's, under a producer of
+ * the ledger (`ledger`), sensors (`directory.sensor`), schemas (`directory.schema`), and itself (`gateway.state`). They go through ingest like everybody's, under a producer of
  * their own: `gridline` and 8 random bytes. */
 #ifndef GRIDLINE_GATEWAY_OWN_H
 #define GRIDLINE_GATEWAY_OWN_H

@@ -134,7 +134,7 @@ def watched(work):
     g.gridline("sensor", "stop", "load", "node1")
     stopped = watch.wait("it is stopped", sensor="load", status="stopped", mode="off")
     assert stopped > first
-    wait_for(lambda: own_events(g, "sensor.state", target="node1", sensor="load", status="stopped", before="running"),
+    wait_for(lambda: own_events(g, "directory.sensor", target="node1", sensor="load", status="stopped", before="running"),
              "an event tells it")
     g.gridline("sensor", "start", "load", "node1", "every=500ms")
     again = watch.wait("it runs again, faster", sensor="load", status="running", every_ms=500)
@@ -144,8 +144,8 @@ def watched(work):
     missing = watch.wait("the lease is over", sensor="load", status="missing", host_state="expired")
     assert missing > late > again
     assert hosts.wait("the host is late", host="node1", state="late") < hosts.wait("and gone", host="node1", state="expired")
-    assert own_events(g, "sensor.state", target="node1", sensor="cpu", status="missing")
-    assert not own_events(g, "sensor.state", target="node1", status="unknown"), "worker.state says that"
+    assert own_events(g, "directory.sensor", target="node1", sensor="cpu", status="missing")
+    assert not own_events(g, "directory.sensor", target="node1", status="unknown"), "worker.state says that"
     n = len(watch.rows())
     agent.start()
     wait_for(lambda: any(r["sensor"] == "cpu" and r["status"] == "running" for r in watch.rows()[n:]), "it is back")
@@ -193,7 +193,7 @@ def schemas(work):
     assert rows and any(r.get("conflict") == "size" for r in rows), rows
     fields = g.rows("schemas", "app.note", "--fields", "--where", "conflict")
     assert {(f["field"], f["type"]) for f in fields} == {("size", "int"), ("size", "text")}, fields
-    assert wait_for(lambda: own_events(g, "schema.new", event="app.note", conflict=True), "an event tells it")
+    assert wait_for(lambda: own_events(g, "directory.schema", event="app.note", conflict=True), "an event tells it")
     agent = Agent(AGENT, work, "node1", g.addresses[:1], SENSORS).start()
     watch.wait("a sensor's", event="cpu")
     declared = {f["field"]: f for f in wait_for(lambda: g.gridline("schemas", "cpu", check=False).returncode == 0 and
@@ -212,16 +212,16 @@ def restarted(work):
     address = g.addresses[0]
     agent = Agent(AGENT, work, "node1", [address], "defaults = false\ncpu { every = 1s }\n").start()
     wait_for(lambda: g.status("node1", "cpu") == "running", "cpu runs")
-    wait_for(lambda: own_events(g, "sensor.state", target="node1", sensor="cpu"), "an event tells that it came")
+    wait_for(lambda: own_events(g, "directory.sensor", target="node1", sensor="cpu"), "an event tells that it came")
     g.stop()
-    told = len(own_events(g, "sensor.state", target="node1", sensor="cpu"))
+    told = len(own_events(g, "directory.sensor", target="node1", sensor="cpu"))
     g.address = address
     g.start()
     wait_for(lambda: g.status("node1", "cpu") == "running", "it is announced again", 120)
     g.gridline("sensor", "stop", "cpu", "node1")
     wait_for(lambda: g.status("node1", "cpu") == "stopped", "it is stopped")
-    wait_for(lambda: own_events(g, "sensor.state", target="node1", sensor="cpu", status="stopped"), "that is news")
-    assert len(own_events(g, "sensor.state", target="node1", sensor="cpu")) == told + 1
+    wait_for(lambda: own_events(g, "directory.sensor", target="node1", sensor="cpu", status="stopped"), "that is news")
+    assert len(own_events(g, "directory.sensor", target="node1", sensor="cpu")) == told + 1
     agent.stop()
     g.stop()
 

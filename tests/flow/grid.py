@@ -186,7 +186,10 @@ class Agent:
         self.file = self.folder + "/agent.conf"
         addresses = ", ".join(f'"{g}"' for g in gateways)
         with open(self.file, "w") as f:
-            f.write(f'hostname = "{host}"\ngateway = {{{addresses}}}\nrun_dir = "{self.folder}/run"\n{config}\n')
+            f.write(f'hostname = "{host}"\ngateway = {{{addresses}}}\nrun_dir = "{self.folder}/run"\n')
+            if "state_dir" not in config:
+                f.write(f'state_dir = "{self.folder}/state"\n')
+            f.write(config + "\n")
 
     def start(self):
         with open(self.folder + "/log", "ab") as log:

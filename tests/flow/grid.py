@@ -187,7 +187,7 @@ class Agent:
         addresses = ", ".join(f'"{g}"' for g in gateways)
         with open(self.file, "w") as f:
             f.write(f'hostname = "{host}"\ngateway = {{{addresses}}}\nrun_dir = "{self.folder}/run"\n')
-            if "state_dir" not in config:
+            if "state_dir" not in config and "guest" not in config:
                 f.write(f'state_dir = "{self.folder}/state"\n')
             f.write(config + "\n")
 

@@ -23,9 +23,11 @@
  * Memory: 64 bytes a field, window and step, of SUMMARY_STEPS + 1 steps (one ahead): 448 bytes a field and
  * window, 1,344 with three windows; a counter 112 a window more. Bounded by streams and by memory. When full,
  * a stream that was quiet for the longest window gives way to a new one; while there is none such, new ones
- * are left out and counted: so those that are kept are right, instead of none. Cost: about 250 ns an event of
- * 20 fields with three windows; a question reads 6 x 64 bytes a row. No allocation but for new streams and
- * fields. Not kept over a restart. On the loop.
+ * are left out and counted: so those that are kept are right, instead of none.
+ *
+ * Cost: about 250 ns an event of 20 fields with three windows, 500 to 900 ns where the streams do not fit
+ * into the caches (bench/streams.c); a question reads up to 21 x 64 bytes a row. No allocation but for new
+ * streams and fields. Not kept over a restart. On the loop.
  *
  * The question (docs/protocol.md): event, host, field (patterns; host: places, streams.h), window (durations
  * by commas), where (over host, prog, name, the key fields, `field` and `window`), after. Rows are named

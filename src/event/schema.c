@@ -75,6 +75,14 @@ static bool names_once(const struct schema *s)
     return true;
 }
 
+static bool has_keys(const struct schema *s)
+{
+    for (uint32_t i = 0; i < s->n_fields; i++)
+        if (s->fields[i].role == ROLE_KEY)
+            return true;
+    return false;
+}
+
 int schema_create(struct slice name, const struct field *fields, size_t n, struct schema **out)
 {
     size_t text = name.n;
@@ -99,6 +107,7 @@ int schema_create(struct slice name, const struct field *fields, size_t n, struc
     s->n_fields = (uint32_t)n;
     s->hash = hash_schema(s);
     s->names_once = names_once(s);
+    s->has_keys = has_keys(s);
     atomic_init(&s->refs, 1);
     *out = s;
     return 0;

@@ -36,6 +36,7 @@ struct schema {
     const struct field *fields;
     uint32_t n_fields;
     bool names_once; /* no field name has two types */
+    bool has_keys;   /* a field is a key */
     _Atomic uint32_t refs;
 };
 

@@ -28,6 +28,25 @@ void stream_key_put(struct strbuf *out, const struct event *e)
     }
 }
 
+static bool is_same_text(struct slice a, struct slice b)
+{
+    return a.p == b.p && a.n == b.n;
+}
+
+static bool has_same_keys(const struct event *a, const struct event *b)
+{
+    for (uint32_t i = 0; i < a->schema->n_fields; i++)
+        if (a->schema->fields[i].role == ROLE_KEY && !value_eq(a->values[i], b->values[i]))
+            return false;
+    return true;
+}
+
+bool stream_key_repeats(const struct event *a, const struct event *b)
+{
+    return a->schema == b->schema && is_same_text(a->host, b->host) && is_same_text(a->prog, b->prog) &&
+           (!a->schema->has_keys || has_same_keys(a, b));
+}
+
 static struct slice rest_of(const struct cursor *c)
 {
     return slice_of((const char *)c->p, cursor_left(c));

@@ -11,6 +11,9 @@
 /* Appends the key: text host, text prog, text name, and for each field of role key that has a value text
  * name, u8 type and the value. About 30 ns. */
 void stream_key_put(struct strbuf *out, const struct event *e);
+/* Is b, too, of a's stream? Only a look, 2 ns without key fields: false also where it could only be told by
+ * reading host and prog, which of one stream in a batch are usually the same bytes. */
+bool stream_key_repeats(const struct event *a, const struct event *b);
 /* What a key that stream_key_put made says; slices of it. */
 struct stream_key_parts {
     struct slice host, prog, name;

@@ -153,41 +153,51 @@ static void shrink(struct latest *l)
     }
 }
 
-static void take(struct latest *l, const struct event *e, int64_t now_ns)
+/* The stream of e, which was heard of now; the newest is that of the event before, if that is not NULL. NULL:
+ * no memory. */
+static struct held *stream_of(struct latest *l, const struct event *e, const struct event *before)
 {
-    l->counts.taken++;
+    if (before && stream_key_repeats(before, e))
+        return (struct held *)l->streams.newest;
     strbuf_reset(&l->key);
     stream_key_put(&l->key, e);
-    if (strbuf_failed(&l->key)) {
-        l->counts.no_memory++;
-        return;
-    }
+    if (strbuf_failed(&l->key))
+        return NULL;
     struct held *h = (struct held *)streams_find(&l->streams, strbuf_slice(&l->key));
-    if (h)
-        streams_touch(&l->streams, &h->stream);
+    if (!h)
+        return new_stream(l, strbuf_slice(&l->key));
+    streams_touch(&l->streams, &h->stream);
+    return h;
+}
+
+/* Is its stream the newest then? */
+static bool take(struct latest *l, const struct event *e, const struct event *before, int64_t now_ns)
+{
+    size_t bytes = l->counts.bytes;
+    struct held *h = stream_of(l, e, before);
+    l->counts.taken++;
     if (h && is_newer(h, e->time_ns, now_ns)) {
         l->counts.older++;
-        return;
+        return true;
     }
-    size_t before = l->counts.bytes;
-    if (!h)
-        h = new_stream(l, strbuf_slice(&l->key));
     if (!h || !store(l, h, e)) {
         l->counts.no_memory++;
         if (h)
             forget(l, h); /* what it has is no longer the newest */
-        return;
+        return false;
     }
-    if (l->counts.bytes > before)
+    if (l->counts.bytes > bytes)
         shrink(l);
+    return true;
 }
 
 void latest_batch(struct latest *l, const struct batch *b, int64_t now_ns)
 {
     if (l->options.streams == 0)
         return;
-    for (size_t i = 0; i < b->n; i++)
-        take(l, &b->events[i], now_ns);
+    const struct event *before = NULL;
+    for (const struct event *e = b->events; e < b->events + b->n; e++)
+        before = take(l, e, before, now_ns) ? e : NULL;
 }
 
 void latest_counts(const struct latest *l, struct latest_counts *out)

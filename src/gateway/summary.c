@@ -565,8 +565,12 @@ static void add_event(struct summary *s, struct summarised *one, const struct ma
             add_to_chain(s, one, &s->windows[i], m, e);
 }
 
-static struct summarised *stream_of(struct summary *s, const struct event *e, int64_t now_ns)
+/* The newest stream is that of the event before, if that is not NULL. */
+static struct summarised *stream_of(struct summary *s, const struct event *e, const struct event *before,
+                                    int64_t now_ns)
 {
+    if (before && stream_key_repeats(before, e))
+        return (struct summarised *)s->streams.newest;
     strbuf_reset(&s->key);
     stream_key_put(&s->key, e);
     if (strbuf_failed(&s->key))
@@ -581,13 +585,14 @@ static struct summarised *stream_of(struct summary *s, const struct event *e, in
     return one;
 }
 
-static void take(struct summary *s, const struct event *e, int64_t now_ns)
+/* Is its stream the newest then? */
+static bool take(struct summary *s, const struct event *e, const struct event *before, int64_t now_ns)
 {
     const struct mapping *m = mapping_of(s, e->schema, e->schema);
     if (m && !m->is_wanted)
-        return;
+        return false;
     s->counts.taken++;
-    struct summarised *one = m ? stream_of(s, e, now_ns) : NULL;
+    struct summarised *one = m ? stream_of(s, e, before, now_ns) : NULL;
     if (one && one->schema != e->schema)
         m = mapping_of(s, e->schema, one->schema);
     if (one && m && !m->is_whole && grow(s, one, e->schema, now_ns) == 0)
@@ -596,6 +601,7 @@ static void take(struct summary *s, const struct event *e, int64_t now_ns)
         s->counts.left_out++;
     if (one && m)
         add_event(s, one, m, e);
+    return one != NULL;
 }
 
 void summary_batch(struct summary *s, const struct batch *b, int64_t now_ns)
@@ -603,8 +609,9 @@ void summary_batch(struct summary *s, const struct batch *b, int64_t now_ns)
     if (s->options.streams == 0 || s->n_windows == 0)
         return;
     set_now(s, now_ns);
-    for (size_t i = 0; i < b->n; i++)
-        take(s, &b->events[i], now_ns);
+    const struct event *before = NULL;
+    for (const struct event *e = b->events; e < b->events + b->n; e++)
+        before = take(s, e, before, now_ns) ? e : NULL;
 }
 
 /* ---------------------------------------------------------------- reading */

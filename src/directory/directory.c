@@ -259,6 +259,7 @@ static int add_host(struct directory *d, struct slice host, int64_t utc_ns, stru
     h->since_ns = utc_ns;
     h->clock_bound_ns = CLOCK_BOUND_UNKNOWN;
     h->tail = &h->first;
+    h->mades_tail = &h->mades;
     d->counts.hosts++;
     *out = h;
     return 0;
@@ -404,11 +405,10 @@ static struct entry *sensor_entry(struct directory *d, struct host *h, struct sl
     return e;
 }
 
-int directory_list_sensor(struct directory *d, struct slice host, const struct directory_sensor *s, int64_t utc_ns)
+int directory_list_sensor(struct directory *d, struct slice host, const struct directory_sensor *s)
 {
     struct host *h = directory_host_of(d, host);
     struct name *texts[TEXTS];
-    (void)utc_ns;
     if (!h || is_too_long(s)) {
         d->counts.refused_sensors++;
         return E_LIMIT;
@@ -454,15 +454,19 @@ static bool is_over(const struct host *h)
     return h->state == DIRECTORY_EXPIRED || h->state == DIRECTORY_DEREGISTERED;
 }
 
-/* Programs that have been silent for too long, and all sensors of a host that is gone for good. */
-static void drop_silent(struct directory *d, struct host *h, int64_t mono_ns, bool is_gone)
+/* Programs that have been silent for too long, and all sensors of a host that is gone for good. Were there any? */
+static bool drop_silent(struct directory *d, struct host *h, int64_t mono_ns, bool is_gone)
 {
+    bool has_dropped = false;
     for (struct entry *next, *e = h->first; e; e = next) {
         next = e->next;
         bool is_silent = e->kind == ENTRY_PROGRAM && heard_last_mono(h, e) < mono_ns - d->keep_ns;
-        if (is_silent || (e->kind == ENTRY_SENSOR && is_gone))
-            directory_entry_remove(d, h, e);
+        if (!is_silent && (e->kind != ENTRY_SENSOR || !is_gone))
+            continue;
+        directory_entry_remove(d, h, e);
+        has_dropped = true;
     }
+    return has_dropped;
 }
 
 static bool has_more_than_expected(const struct host *h)
@@ -477,10 +481,11 @@ static void look_at(struct directory *d, struct host *h, int64_t mono_ns, int64_
 {
     bool is_gone = is_over(h) && utc_ns - h->since_ns > d->keep_ns;
     heard_tick(d, h, utc_ns);
-    drop_silent(d, h, mono_ns, is_gone);
+    bool has_dropped = drop_silent(d, h, mono_ns, is_gone);
     if (is_gone)
         set_state(d, h, DIRECTORY_UNREGISTERED, utc_ns);
-    expect_settle(d, h);
+    if (has_dropped)
+        expect_settle(d, h);
     if (h->state == DIRECTORY_UNREGISTERED && !h->is_expected && !has_more_than_expected(h))
         remove_host(d, h);
 }
@@ -524,6 +529,7 @@ void directory_destroy(struct directory *d)
     expect_fini(d);
     versions_fini(d);
     names_unref(&d->names, d->domain);
+    names_unref(&d->names, d->prog);
     map_fini(&d->names);
     strbuf_fini(&d->text);
     mem_free(d);

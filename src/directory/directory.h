@@ -16,8 +16,8 @@
  *     for (id = 0; directory_next(d, &id, &entry);) ...
  *
  * Bounded by the limits below; what there was no room for is counted (directory_counts). Knows no gateway and does no
- * I/O; one thread. Memory: about 200 bytes a sensor. An event costs about 3 ns in a run of one host and schema, else
- * two look-ups. */
+ * I/O; one thread. Memory: about 270 bytes a sensor with one event name. An event costs about 7 ns in a run of one host
+ * and schema, about 25 ns where they take turns. */
 #ifndef GRIDLINE_DIRECTORY_DIRECTORY_H
 #define GRIDLINE_DIRECTORY_DIRECTORY_H
 
@@ -142,7 +142,7 @@ struct directory_sensor {
 };
 /* A host's list, whole: what is not between begin and end is gone. */
 int directory_list_begin(struct directory *d, struct slice host, int64_t utc_ns);
-int directory_list_sensor(struct directory *d, struct slice host, const struct directory_sensor *s, int64_t utc_ns);
+int directory_list_sensor(struct directory *d, struct slice host, const struct directory_sensor *s);
 void directory_list_end(struct directory *d, struct slice host, int64_t utc_ns);
 
 void directory_batch(struct directory *d, const struct batch *b, int64_t mono_ns, int64_t utc_ns);

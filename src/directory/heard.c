@@ -7,14 +7,14 @@
  * before), else to an entry of mode `program`. While a registered host's list has not come nothing is known of
  * either, and what is heard waits without an owner (a minute at most: there may be agents that announce nothing).
  *
- * Runs of events of one host, program and schema are looked up once. Rates need no timer: a name counts its events
+ * Runs of events of one host, program and schema are looked up once; and as hosts make the same events in the same order
+ * again and again, the search for the next begins behind the last. Rates need no timer: a name counts its events
  * in a window of a minute and remembers the window before; how much of that one still counts is worked out when
  * somebody asks. */
 #include "base/mem.h"
 #include "base/text.h"
 #include "directory/internal.h"
 
-#include <assert.h>
 #include <errno.h>
 #include <inttypes.h>
 
@@ -61,12 +61,21 @@ static void count(struct made *m, uint64_t n, int64_t time_ns, int64_t mono_ns)
 
 /* ---------------------------------------------------------------- names of a host */
 
+static bool is_it(const struct made *m, const struct name *event, const struct name *prog)
+{
+    return m->event == event && (!m->prog || m->prog == prog);
+}
+
 static struct made *find(const struct host *h, const struct name *event, const struct name *prog)
 {
-    struct made *m = h->mades;
-    while (m && (m->event != event || (m->prog && m->prog != prog)))
-        m = m->next;
-    return m;
+    struct made *behind = h->recent ? h->recent->next : NULL, *m;
+    for (m = behind; m; m = m->next)
+        if (is_it(m, event, prog))
+            return m;
+    for (m = h->mades; m != behind; m = m->next)
+        if (is_it(m, event, prog))
+            return m;
+    return NULL;
 }
 
 static struct made *add(struct host *h, struct name *event, struct name *prog)
@@ -77,8 +86,8 @@ static struct made *add(struct host *h, struct name *event, struct name *prog)
     m->event = names_ref(event);
     m->prog = names_ref(prog);
     m->host = h;
-    m->next = h->mades;
-    h->mades = m;
+    *h->mades_tail = m;
+    h->mades_tail = &m->next;
     h->n_mades += prog != NULL;
     return m;
 }
@@ -88,6 +97,10 @@ static void remove_at(struct directory *d, struct host *h, struct made **at)
 {
     struct made *m = *at;
     *at = m->next;
+    if (h->mades_tail == &m->next)
+        h->mades_tail = at;
+    if (h->recent == m)
+        h->recent = NULL;
     versions_link(NULL, m);
     h->n_mades -= m->prog != NULL;
     names_unref(&d->names, m->event);
@@ -382,23 +395,34 @@ static struct made *hear_new(struct directory *d, struct host *h, struct name *e
     if (!m || waits_for_list(h, utc_ns))
         return m;
     m->owner = owner_of(d, h, prog, utc_ns);
-    if (!m->owner) {
-        assert(h->mades == m); /* it was put in front, and nothing was heard since */
-        remove_at(d, h, &h->mades);
-        return NULL;
-    }
-    return m;
+    if (m->owner)
+        return m;
+    struct made **at = &h->mades;
+    while (*at != m)
+        at = &(*at)->next;
+    remove_at(d, h, at);
+    return NULL;
+}
+
+/* Borrowed until it is asked for another one; NULL: no memory. */
+static struct name *prog_of(struct directory *d, struct slice text)
+{
+    text = text.n ? text : SLICE_LIT("unknown");
+    if (!slice_eq(name_slice(d->prog), text))
+        (void)directory_swap_name(d, &d->prog, names_get(&d->names, text));
+    return d->prog;
 }
 
 /* The host's name of the event; NULL: there is no room. */
 static struct made *made_of(struct directory *d, const struct run *r, int64_t utc_ns)
 {
-    struct name *event = names_get(&d->names, r->schema->name);
-    struct name *prog = names_get(&d->names, r->prog_text.n ? r->prog_text : SLICE_LIT("unknown"));
+    struct name *event = r->version ? names_ref(r->version->of->name) : names_get(&d->names, r->schema->name);
+    struct name *prog = prog_of(d, r->prog_text);
     struct made *m = event && prog ? find(r->host, event, prog) : NULL;
     bool is_new = !m;
     if (!m && event && prog)
         m = hear_new(d, r->host, event, prog, utc_ns);
+    r->host->recent = m;
     if (m && r->version) {
         is_new = is_new || r->version->id > m->newest; /* going back and forth between two is not news */
         m->newest = is_new ? r->version->id : m->newest;
@@ -409,16 +433,20 @@ static struct made *made_of(struct directory *d, const struct run *r, int64_t ut
         expect_settle(d, r->host);
     }
     names_unref(&d->names, event);
-    names_unref(&d->names, prog);
     return m;
+}
+
+static bool is_same_text(struct slice a, struct slice b)
+{
+    return (a.p == b.p && a.n == b.n) || slice_eq(a, b); /* within a batch they are mostly one */
 }
 
 static void begin_run(struct directory *d, struct run *r, const struct event *e, int64_t utc_ns)
 {
     if (r->schema != e->schema)
-        r->version = versions_see(d, e->schema->name, e->schema->hash, e->schema, utc_ns);
+        r->version = versions_of(d, e->schema, utc_ns);
     r->schema = e->schema;
-    if (!r->host || !slice_eq(r->host_text, e->host)) {
+    if (!r->host || !is_same_text(r->host_text, e->host)) {
         r->host = NULL;
         if (e->host.n) /* else nobody knows where: the schema is all there is to learn */
             (void)directory_host_make(d, e->host, utc_ns, &r->host); /* counted where it fails */
@@ -430,7 +458,7 @@ static void begin_run(struct directory *d, struct run *r, const struct event *e,
 
 static bool is_of_run(const struct run *r, const struct event *e)
 {
-    return r->schema == e->schema && slice_eq(r->host_text, e->host) && slice_eq(r->prog_text, e->prog);
+    return r->schema == e->schema && is_same_text(r->host_text, e->host) && is_same_text(r->prog_text, e->prog);
 }
 
 void directory_batch(struct directory *d, const struct batch *b, int64_t mono_ns, int64_t utc_ns)

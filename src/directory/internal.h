@@ -77,7 +77,8 @@ struct host {
     uint32_t n_sensors, n_programs; /* entries by kind */
     uint32_t n_mades;               /* that nobody announced */
     struct entry *first, **tail;
-    struct made *mades;
+    struct made *mades, **mades_tail; /* in the order in which they were first heard */
+    struct made *recent; /* the one heard last; NULL: none, or it is gone */
 };
 
 struct event_name {
@@ -110,6 +111,8 @@ struct observer {
     void *arg;
 };
 
+enum { DIRECTORY_RECENT = 256 };
+
 struct directory {
     struct name *domain;
     int64_t keep_ns;
@@ -120,6 +123,8 @@ struct directory {
     uint64_t last_id, last_version;
     struct version **versions; /* counts.schemas of them, by id */
     size_t cap_versions, swept_version;
+    struct version *recent[DIRECTORY_RECENT]; /* by their schema's address */
+    struct name *prog;                        /* of the events heard last */
     struct expectation *expected;
     size_t n_expected, cap_expected;
     struct observer observers[DIRECTORY_OBSERVERS];
@@ -160,6 +165,8 @@ int64_t heard_last_mono(const struct host *h, const struct entry *e);
 
 /* ---------------------------------------------------------------- versions.c */
 
+/* The version of an event that came: as versions_see, without a look-up if it was seen lately. */
+struct version *versions_of(struct directory *d, const struct schema *schema, int64_t utc_ns);
 /* schema NULL: announced. NULL: there is no room, which is counted. */
 struct version *versions_see(struct directory *d, struct slice event, uint64_t hash, const struct schema *schema,
                              int64_t utc_ns);

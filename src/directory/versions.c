@@ -128,6 +128,9 @@ static void take_out(struct directory *d, struct version *v)
     *at = v->next_of_name;
     e->n--;
     (void)map_remove(&d->by_hash, hash_key(&v->hash)); /* it is v itself */
+    for (size_t i = 0; i < DIRECTORY_RECENT; i++)
+        if (d->recent[i] == v)
+            d->recent[i] = NULL;
     memmove(d->versions + place - 1, d->versions + place, (d->counts.schemas - place) * sizeof *d->versions);
     d->counts.schemas--;
 }
@@ -241,6 +244,19 @@ struct version *versions_see(struct directory *d, struct slice event, uint64_t h
     }
     if (is_new || is_filled)
         tell(d, v, is_new ? DIRECTORY_ADDED : DIRECTORY_CHANGED);
+    return v;
+}
+
+/* A version holds its schema, so that no other one can have its address. */
+struct version *versions_of(struct directory *d, const struct schema *schema, int64_t utc_ns)
+{
+    uintptr_t address = (uintptr_t)schema;
+    struct version **place = &d->recent[(address >> 5 ^ address >> 13) % DIRECTORY_RECENT];
+    if (*place && (*place)->schema == schema)
+        return *place;
+    struct version *v = versions_see(d, schema->name, schema->hash, schema, utc_ns);
+    if (v && v->schema == schema)
+        *place = v;
     return v;
 }
 

@@ -95,7 +95,7 @@ static void on_sensors(void *arg, struct worker *w, const struct frame_sensors *
     int r = list->is_first ? directory_list_begin(f->directory, host, now_ns) : 0;
     while (r == 0 && sensors_next(&rest, &one)) {
         struct directory_sensor s = sensor_of(&one);
-        (void)directory_list_sensor(f->directory, host, &s, now_ns); /* one that is refused is counted */
+        (void)directory_list_sensor(f->directory, host, &s); /* one that is refused is counted */
     }
     if (r == 0 && !list->has_more)
         directory_list_end(f->directory, host, now_ns);

@@ -135,15 +135,15 @@ static void limits_hold_and_are_counted(void **state)
     for (unsigned i = 0; i < DIRECTORY_SENSORS_MAX + 3; i++) {
         (void)snprintf(name, sizeof name, "exec/s%u", i);
         s.sensor = slice_str(name);
-        int r = directory_list_sensor(k.d, SLICE_LIT("a"), &s, k.utc_ns);
+        int r = directory_list_sensor(k.d, SLICE_LIT("a"), &s);
         assert_int_equal(r, i < DIRECTORY_SENSORS_MAX ? 0 : E_LIMIT);
         k.log[0] = '\0';
     }
     memset(name, 'x', sizeof name);
     s.sensor = SLICE_LIT("exec/s0");
     s.why = slice_of(name, sizeof name - 1);
-    assert_int_equal(directory_list_sensor(k.d, SLICE_LIT("a"), &s, k.utc_ns), E_LIMIT);
-    assert_int_equal(directory_list_sensor(k.d, SLICE_LIT("nobody"), &s, k.utc_ns), E_LIMIT);
+    assert_int_equal(directory_list_sensor(k.d, SLICE_LIT("a"), &s), E_LIMIT);
+    assert_int_equal(directory_list_sensor(k.d, SLICE_LIT("nobody"), &s), E_LIMIT);
     directory_list_end(k.d, SLICE_LIT("a"), k.utc_ns);
     assert_int_equal(directory_host(k.d, slice_of(name, 300), DIRECTORY_LIVE, k.utc_ns), E_LIMIT);
     directory_counts(k.d, &c);
@@ -168,7 +168,7 @@ static void live_through(struct known *k, const struct batch *b)
                                        .schemas = SLICE_LIT("0123456789abcdef,"),
                                        .mode = SLICE_LIT("always"),
                                        .why = SLICE_LIT("why")};
-    (void)directory_list_sensor(k->d, SLICE_LIT("a"), &s, k->utc_ns);
+    (void)directory_list_sensor(k->d, SLICE_LIT("a"), &s);
     directory_list_end(k->d, SLICE_LIT("a"), k->utc_ns);
     directory_batch(k->d, b, k->mono_ns, k->utc_ns);
     (void)directory_host(k->d, SLICE_LIT("a"), DIRECTORY_EXPIRED, k->utc_ns);

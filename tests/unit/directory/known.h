@@ -108,7 +108,7 @@ static inline void known_list(struct known *k, const char *host, const char *con
         s.events = strcmp(events, "-") == 0 ? (struct slice){"", 0} : slice_str(events);
         s.mode = slice_str(mode);
         assert_true(directory_status_of(slice_str(status), &s.status));
-        assert_int_equal(directory_list_sensor(k->d, slice_str(host), &s, k->utc_ns), 0);
+        assert_int_equal(directory_list_sensor(k->d, slice_str(host), &s), 0);
     }
     directory_list_end(k->d, slice_str(host), k->utc_ns);
 }

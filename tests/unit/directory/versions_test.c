@@ -96,7 +96,7 @@ static void announced_before_anything_came(void **state)
     (void)snprintf(hashes, sizeof hashes, ",%s", hash);
     s.schemas = slice_str(hashes);
     assert_int_equal(directory_list_begin(k.d, SLICE_LIT("a"), k.utc_ns), 0);
-    assert_int_equal(directory_list_sensor(k.d, SLICE_LIT("a"), &s, k.utc_ns), 0);
+    assert_int_equal(directory_list_sensor(k.d, SLICE_LIT("a"), &s), 0);
     directory_list_end(k.d, SLICE_LIT("a"), k.utc_ns);
     struct directory_schema found = only_of(&k, "cpu");
     assert_null(found.schema);

@@ -187,7 +187,7 @@ static void list(struct bench *b, const char *host, const char *sensor, const ch
                                  .status = status,
                                  .every_ms = 2000,
                                  .started_ns = b->utc_ns};
-    assert_int_equal(directory_list_sensor(b->d, slice_str(host), &s, b->utc_ns), 0);
+    assert_int_equal(directory_list_sensor(b->d, slice_str(host), &s), 0);
 }
 
 static void worker_of(struct bench *b, const char *host)

@@ -176,7 +176,8 @@ def case_traffic(work):
     wait_for(lambda: said(agent, "sensor cpu is asked for every 0.5 s") == 2, "the slower consumer alone")
     slow.unsubscribe()
     wait_for(lambda: said(agent, "sensor cpu stopped") == 1, "the end of the last subscription")
-    wait_for(lambda: [e["state"] for e in gateway.events("sensor.state")] == ["started", "stopped"], "what was said of it")
+    wait_for(lambda: [e["state"] for e in gateway.events("sensor.state") if e["prog"] == "gridline-agent"] ==
+             ["started", "stopped"], "what was said of it")
     check_idle(net)
     assert said(agent, "sensor cpu started") == 1
     assert all(a.stop() == 0 for a in agents.values()) and gateway.stop() == 0

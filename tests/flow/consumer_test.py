@@ -3,7 +3,7 @@
 """The consumers' end with a real gateway: gridline tail and collect, the consumer library in a program, and the pipe of
 docs/consumer.md.
 
-    consumer_test.py CASE GRIDLINE AGENT GATEWAY EMITTER PROBE PIPE"""
+    consumer_test.py CASE GRIDLINE AGENT GATEWAY EMITTER PROBE PIPE WATCH"""
 import json
 import os
 import signal
@@ -15,7 +15,7 @@ import time
 import grid
 from grid import start, stop, wait_for
 
-GRIDLINE, AGENT, GATEWAY, EMITTER, PROBE, PIPE = (os.path.abspath(p) for p in sys.argv[2:8])
+GRIDLINE, AGENT, GATEWAY, EMITTER, PROBE, PIPE, WATCH = (os.path.abspath(p) for p in sys.argv[2:9])
 LOCAL = "tcp://127.0.0.1:0"
 
 
@@ -280,6 +280,33 @@ def case_pipe(work):
     assert pipe.wait(grid.PATIENCE) == 0
     for e in tail.events():
         assert e["about"] == "node1" and 0 <= e["busy"] <= 100 and e["events"] == 3 and e["prog"] == "pipe", e
+
+
+def case_tutorial(work):
+    """docs/consumer.md shows the program that this runs: it goes on where it stopped."""
+    source = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../..")
+    with open(source + "/docs/consumer.md") as doc, open(source + "/examples/watch.c") as c:
+        assert c.read() in doc.read(), "docs/consumer.md is not as examples/watch.c"
+    g = gateway(work)
+    place = work + "/place"
+    shown = []
+    for run in range(3):
+        if run == 1:
+            for n in (3, 4):  # while it is away
+                log("unix:" + g.socket, "app.x", n=n)
+        watch = start([WATCH, "unix:" + g.socket, "app.*", "n", place], stdout=subprocess.PIPE, text=True)
+        lines = []
+        reader = threading.Thread(target=lambda: lines.extend(watch.stdout), daemon=True)
+        reader.start()
+        subscribed(g)
+        if run == 0:
+            for n in (1, 2):
+                log("unix:" + g.socket, "app.x", n=n)
+        wait_for(lambda: len(shown) + len(lines) >= (2, 4, 4)[run], "the events")
+        stop(watch)
+        reader.join(grid.PATIENCE)
+        shown += lines
+    assert [line.split()[-1] for line in shown] == ["n=1", "n=2", "n=3", "n=4"], shown
 
 
 def case_tls(work):

@@ -456,11 +456,12 @@ static void serve(struct http_request *r)
         h->counts.refused += h->counts.replies[4] - refused;
         return;
     }
-    r->route = find_route(r);
-    if (!r->route || !read_query(r))
+    const struct http_route *route = find_route(r);
+    if (!route || !read_query(r)) /* as before */
         return;
+    r->route = route;
     read_body(r);
-    r->route->run(r);
+    route->run(r);
 }
 
 static void on_request(struct evhttp_request *e, void *arg)

@@ -51,8 +51,7 @@ static void release(struct http_connection *c)
 {
     struct http *h = c->http;
     *(c->previous ? &c->previous->next : &h->first) = c->next;
-    if (c->next)
-        c->next->previous = c->previous;
+    *(c->next ? &c->next->previous : &h->last) = c->previous;
     h->counts.connections--;
     (void)evbuffer_remove_cb(bufferevent_get_input(c->io), on_input, c);
     (void)evbuffer_remove_cb(bufferevent_get_output(c->io), on_output, c);
@@ -121,10 +120,9 @@ struct bufferevent *connections_new(struct event_base *base, void *arg)
     c->http = h;
     c->io = io;
     c->is_tls = h->tls != NULL;
-    c->next = h->first;
-    if (h->first)
-        h->first->previous = c;
-    h->first = c;
+    c->previous = h->last;
+    *(h->last ? &h->last->next : &h->first) = c;
+    h->last = c;
     h->counts.connections++;
     h->counts.accepted++;
     connection_phase(c, PHASE_NEW);

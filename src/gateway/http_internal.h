@@ -48,7 +48,7 @@ struct http {
     struct event *sweep; /* each second: at the time of all */
     struct tls_server *tls; /* NULL = plain */
     int64_t tls_again_ns;   /* when to read the certificate again, utc */
-    struct http_connection *first;
+    struct http_connection *first, *last; /* by age */
     struct strbuf address;
     char host[256]; /* this machine's name */
     char token[HTTP_TOKEN_TEXT + 1]; /* the owner's; "" = none */

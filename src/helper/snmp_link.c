@@ -9,7 +9,7 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "base/num.h"
-#include "helper/secret.h"
+#include "base/secret.h"
 
 #include <assert.h>
 #include <errno.h>

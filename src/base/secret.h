@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* secret.h - passwords in files: one line that only the file's owner may read. */
-#ifndef GRIDLINE_HELPER_SECRET_H
-#define GRIDLINE_HELPER_SECRET_H
+#ifndef GRIDLINE_BASE_SECRET_H
+#define GRIDLINE_BASE_SECRET_H
 
 #include "base/err.h"
 

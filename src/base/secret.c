@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "helper/secret.h"
+#include "base/secret.h"
 
 #include <errno.h>
 #include <fcntl.h>

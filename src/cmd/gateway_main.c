@@ -100,6 +100,21 @@ static int make_directories(const struct gateway_config *c, struct diag *why)
     return r == 0 && has_socket ? directory_make_own(c->run_dir, why) : r;
 }
 
+/* Workers have the time of three leases to come back after a start, before what they had is taken for gone. */
+static struct ldap_directory_options ldap_options(const struct gateway_config *c)
+{
+    return (struct ldap_directory_options){.mirror = {.uri = c->ldap_uri,
+                                                      .base = c->ldap_base,
+                                                      .bind_dn = c->ldap_bind_dn,
+                                                      .password_file = c->ldap_password_file,
+                                                      .ca = c->ldap_ca,
+                                                      .has_starttls = c->ldap_starttls,
+                                                      .name = c->ldap_name,
+                                                      .domain = c->domain,
+                                                      .settle_s = c->lease_ms * 3 / 1000},
+                                           .refresh_ns = c->ldap_refresh_ns};
+}
+
 static int serve(const struct gateway_config *c)
 {
     const struct gateway_options options = {.listen = c->listen,
@@ -128,7 +143,8 @@ static int serve(const struct gateway_config *c)
                                             .summary = c->summary,
                                             .domain = c->domain,
                                             .expect = c->expect,
-                                            .directory_keep_ns = c->directory_keep_ns};
+                                            .directory_keep_ns = c->directory_keep_ns,
+                                            .ldap = ldap_options(c)};
     struct gateway *g;
     struct diag why = {0};
     (void)signal(SIGPIPE, SIG_IGN); /* a peer that has gone is an error of its write, not a death */

@@ -165,6 +165,59 @@ static void check_lease(struct config_load *l, struct gateway_config *c)
         c->renew_ms = c->lease_ms / 3;
 }
 
+/* HOST of ldap://HOST:PORT. */
+static bool is_ldap_on_loopback(struct slice uri)
+{
+    struct config_address address = {.kind = ADDRESS_TCP};
+    struct slice rest = slice_from(uri, sizeof "ldap://" - 1);
+    bool has_brackets = rest.n && rest.p[0] == '[';
+    size_t n = 0;
+    while (n < rest.n && !strchr(has_brackets ? "]" : ":/", rest.p[n]))
+        n++;
+    address.host = slice_of(rest.p + has_brackets, n - has_brackets);
+    return config_address_is_loopback(&address);
+}
+
+static void check_ldap_uri(struct config_load *l, const struct gateway_config *c)
+{
+    const struct config_origin *at = origin_of(given_find(&l->root, "ldap.uri"));
+    struct slice uri = slice_str(c->ldap_uri);
+    bool is_plain = slice_starts(uri, SLICE_LIT("ldap://"));
+    bool is_known = is_plain || slice_starts(uri, SLICE_LIT("ldaps://")) || slice_starts(uri, SLICE_LIT("ldapi://"));
+    if (!is_known || slice_ends(uri, SLICE_LIT("://")))
+        (void)config_problem(l, -EINVAL, at, "ldap.uri",
+                             "\"%.80s\" is not an LDAP server; write ldap://HOST:PORT, ldaps://HOST:PORT or ldapi://PATH",
+                             c->ldap_uri);
+    else if (!is_plain && c->ldap_starttls)
+        (void)config_problem(l, -EINVAL, origin_of(given_find(&l->root, "ldap.starttls")), "ldap.starttls",
+                             "it is for ldap:// addresses; leave it out");
+    else if (is_plain && !c->ldap_starttls && !c->is_insecure && !is_ldap_on_loopback(uri))
+        (void)config_problem(l, -EINVAL, at, "ldap.uri",
+                             "%.80s is on another host, without TLS; write ldaps://, ldap.starttls = true, or "
+                             "insecure = true",
+                             c->ldap_uri);
+}
+
+/* With a name and no password a server takes one for nobody, and says that all is well. */
+static void check_ldap(struct config_load *l, const struct gateway_config *c)
+{
+    static const char *const others[] = {"ldap.base", "ldap.bind_dn", "ldap.password_file", "ldap.ca", "ldap.name"};
+    const char *const given[] = {c->ldap_base, c->ldap_bind_dn, c->ldap_password_file, c->ldap_ca, c->ldap_name};
+    for (size_t i = 0; !*c->ldap_uri && i < sizeof others / sizeof *others; i++)
+        if (*given[i])
+            (void)config_problem(l, -EINVAL, origin_of(given_find(&l->root, others[i])), others[i],
+                                 "nothing is published without ldap.uri; write that, or leave this out");
+    if (!*c->ldap_uri)
+        return;
+    check_ldap_uri(l, c);
+    if (!*c->ldap_base)
+        (void)config_problem(l, -EINVAL, origin_of(given_find(&l->root, "ldap.uri")), "ldap.base",
+                             "it has to be said below which entry; write ldap.base = \"ou=grid,dc=example\"");
+    if (!*c->ldap_bind_dn != !*c->ldap_password_file)
+        (void)config_problem(l, -EINVAL, origin_of(given_find(&l->root, *c->ldap_bind_dn ? others[1] : others[2])),
+                             *c->ldap_bind_dn ? others[1] : others[2], "ldap.bind_dn and ldap.password_file go together");
+}
+
 static void make_gateway(struct config_load *l, struct gateway_config *c)
 {
     size_t problems = l->problems;
@@ -181,6 +234,7 @@ static void make_gateway(struct config_load *l, struct gateway_config *c)
     check_http(l, c);
     check_udp(l, c, check_listen(l, c));
     check_lease(l, c);
+    check_ldap(l, c);
     c->ledger_file = *c->ledger_file ? c->ledger_file : NULL;
     c->ready_file = *c->ready_file ? c->ready_file : NULL;
 }

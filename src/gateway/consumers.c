@@ -22,7 +22,8 @@ struct consumers {
     bool has_left_out; /* it has been said that summaries are full */
     struct directory_feed *directory;
     struct directory_verbs *directory_verbs;
-    struct http *http; /* NULL = none */
+    struct ldap_directory *ldap; /* NULL = none */
+    struct http *http;           /* NULL = none */
 };
 
 /* ---------------------------------------------------------------- demand */
@@ -110,6 +111,13 @@ static int open_directory(struct consumers *c, struct diag *why)
     return r < 0 ? diag_set(why, r, 0, "%s", err_text(r)) : 0;
 }
 
+static int open_ldap(struct consumers *c, struct diag *why)
+{
+    const struct ldap_directory_options *o = c->options.ldap;
+    bool is_wanted = o && o->mirror.uri && *o->mirror.uri;
+    return is_wanted ? ldap_directory_create(directory_feed_directory(c->directory), o, &c->ldap, why) : 0;
+}
+
 static int open_http(struct consumers *c, struct diag *why)
 {
     const struct consumers_options *o = &c->options;
@@ -140,6 +148,7 @@ int consumers_create(const struct consumers_options *o, struct consumers **out, 
         open_directory,
         open_latest,
         open_summary,
+        open_ldap, /* behind the directory */
         open_http,
     };
     int r = 0;
@@ -157,6 +166,7 @@ void consumers_shut_down(struct consumers *c)
 {
     if (c->http)
         http_shut_down(c->http);
+    ldap_directory_stop(c->ldap);
 }
 
 void consumers_destroy(struct consumers *c)
@@ -170,6 +180,7 @@ void consumers_destroy(struct consumers *c)
     c->demand = NULL;
     directory_verbs_destroy(c->directory_verbs);
     directory_feed_destroy(c->directory);
+    ldap_directory_destroy(c->ldap);
     subscriptions_destroy(c->subscriptions);
     mem_free(c);
 }
@@ -205,6 +216,7 @@ void consumers_tick(struct consumers *c, int64_t now_ns)
     subscriptions_tick(c->subscriptions, now_ns);
     tell_left_out(c);
     directory_feed_tick(c->directory, now_ns);
+    ldap_directory_tick(c->ldap, now_ns);
 }
 
 void consumers_worker(struct consumers *c, struct worker *w, enum worker_state before)
@@ -233,6 +245,7 @@ void consumers_status(const struct consumers *c, struct args_writer *out)
     args_add_uint(out, "summary.ahead", s.ahead);
     args_add_uint(out, "summary.forgotten", s.forgotten);
     directory_feed_status(c->directory, out);
+    ldap_directory_status(c->ldap, out);
 }
 
 struct subscriptions *consumers_subscriptions(struct consumers *c)

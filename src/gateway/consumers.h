@@ -8,6 +8,7 @@
 #include "gateway/control.h"
 #include "gateway/ingest.h"
 #include "gateway/latest.h"
+#include "gateway/ldap_directory.h"
 #include "gateway/own.h"
 #include "gateway/session.h"
 #include "gateway/subscription.h"
@@ -29,6 +30,7 @@ struct consumers_options {
     const struct summary_options *summary;
     const char *domain, *expect; /* of the directory: directory_feed.h */
     int64_t directory_keep_ns;
+    const struct ldap_directory_options *ldap; /* NULL = none */
     /* HTTP (http.h): */
     const char *http; /* NULL or "" = none */
     const char *http_names, *http_token, *identity;

@@ -582,6 +582,7 @@ static int open_consumers(struct gateway *g, struct diag *why)
                                               .domain = g->options.domain,
                                               .expect = g->options.expect,
                                               .directory_keep_ns = g->options.directory_keep_ns,
+                                              .ldap = &g->options.ldap,
                                               .http = g->options.http,
                                               .http_names = g->options.http_names,
                                               .http_token = g->options.http_token,

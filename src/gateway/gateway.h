@@ -9,6 +9,7 @@
 
 #include "base/err.h"
 #include "event/encoding.h"
+#include "gateway/ldap_directory.h"
 #include "gateway/observer.h"
 #include "gateway/stream_options.h"
 
@@ -38,6 +39,7 @@ struct gateway_options {
     struct summary_options summary;
     const char *domain, *expect; /* of the directory; NULL = this host's, and nothing */
     int64_t directory_keep_ns;   /* 0 = a day */
+    struct ldap_directory_options ldap; /* where the directory is published; uri NULL or "": nowhere */
 };
 
 struct gateway;

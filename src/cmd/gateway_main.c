@@ -144,7 +144,11 @@ static int serve(const struct gateway_config *c)
                                             .domain = c->domain,
                                             .expect = c->expect,
                                             .directory_keep_ns = c->directory_keep_ns,
-                                            .ldap = ldap_options(c)};
+                                            .ldap = ldap_options(c),
+                                            .access = c->access,
+                                            .n_access = c->n_access,
+                                            .tokens = c->tokens,
+                                            .n_tokens = c->n_tokens};
     struct gateway *g;
     struct diag why = {0};
     (void)signal(SIGPIPE, SIG_IGN); /* a peer that has gone is an error of its write, not a death */

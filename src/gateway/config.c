@@ -285,11 +285,18 @@ static void check_path(struct config_load *l, const struct given_section *sectio
     }
 }
 
+static bool is_of(const struct given_section *s, const struct config_scope *scope)
+{
+    return strcmp(s->scope.name, scope->name) == 0;
+}
+
 static void make_observers(struct config_load *l, struct gateway_config *c)
 {
     struct observer_config *all = config_alloc(l, (l->n_sections + 1) * sizeof *all);
     c->observers = all;
     for (const struct given_section *s = l->sections; all && s; s = s->next) {
+        if (!is_of(s, &scope_observer))
+            continue;
         struct observer_config *o = &all[c->n_observers++];
         size_t problems = l->problems;
         o->name = s->title;
@@ -300,6 +307,24 @@ static void make_observers(struct config_load *l, struct gateway_config *c)
         check_observer(l, s, o);
         check_path(l, s, all, o);
     }
+}
+
+/* ---------------------------------------------------------------- access */
+
+static void make_access(struct config_load *l, struct gateway_config *c)
+{
+    struct access_row *rows = config_alloc(l, (l->n_sections + 1) * sizeof *rows);
+    struct access_token *tokens = config_alloc(l, (l->n_sections + 1) * sizeof *tokens);
+    c->access = rows;
+    c->tokens = tokens;
+    for (const struct given_section *s = l->sections; rows && tokens && s; s = s->next) {
+        if (is_of(s, &scope_access))
+            config_make_access(l, s, &rows[c->n_access++]);
+        else if (is_of(s, &scope_token))
+            config_make_token(l, s, &tokens[c->n_tokens++]);
+    }
+    if (l->code == 0)
+        config_check_access(l, c);
 }
 
 /* ---------------------------------------------------------------- loading */
@@ -316,6 +341,7 @@ int gateway_config_load(const struct config_flags *flags, struct gateway_config 
     given_from_flags(&l);
     if (l.code == 0) {
         make_gateway(&l, c);
+        make_access(&l, c);
         make_observers(&l, c);
     }
     if (l.code < 0) {
@@ -353,6 +379,11 @@ void gateway_config_show(const struct gateway_config *c, enum config_form form, 
         .schema = &gateway_schema, .form = form, .with_origins = with_origins, .out = out};
     config_show_begin(&s);
     config_show_root(&s, c->given, c->n_given, computed);
+    for (size_t i = 0; i < c->n_access; i++)
+        config_show_section(&s, scope_access, c->access[i].name, c->access[i].given, c->access[i].n_given, NULL);
+    for (size_t i = 0; i < c->n_tokens; i++)
+        config_show_section(&s, scope_token, c->tokens[i].name, c->tokens[i].given, c->tokens[i].n_given,
+                            NULL);
     for (size_t i = 0; i < c->n_observers; i++)
         config_show_section(&s, scope_observer, c->observers[i].name, c->observers[i].given,
                             c->observers[i].n_given, NULL);

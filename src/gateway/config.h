@@ -12,11 +12,14 @@
  *     security = private                        (none, authentic, private)
  *     assign = {"vector.every=2s"}              (thresholds given to every worker)
  *     demand = {"cpu 10s", "disk*"}             (of sensors on request, as if somebody had subscribed)
+ *     access web { who = "operator:ann*"  may = {lookup, summary}  hosts = "web*" }
+ *     token dash { sha256 = "..." }
  *     observer log { type = file  path = "/var/log/gridline/events.ulm"  compress = zstd  keep = 7 } */
 #ifndef GRIDLINE_GATEWAY_CONFIG_H
 #define GRIDLINE_GATEWAY_CONFIG_H
 
 #include "config/config.h"
+#include "gateway/access_table.h"
 #include "gateway/observer.h"
 #include "net/demand.h"
 #include "gateway/stream_options.h"
@@ -62,7 +65,11 @@ struct gateway_config {
     int64_t ldap_refresh_ns;
     const struct observer_config *observers;
     size_t n_observers;
-    const struct config_entry *given; /* the keys outside of observers that were given, "lease.time" */
+    const struct access_row *access; /* in order */
+    size_t n_access;
+    const struct access_token *tokens;
+    size_t n_tokens;
+    const struct config_entry *given; /* the keys outside of sections that were given, "lease.time" */
     size_t n_given;
 
     struct arena arena; /* holds everything above */

@@ -6,9 +6,15 @@
 #include "config/load.h"
 #include "gateway/config.h"
 
-/* Scopes: the root and `observer NAME`. */
+/* Scopes: the root, `observer NAME`, `access NAME` and `token NAME`. */
 extern const struct config_schema gateway_schema;
-extern const struct config_scope scope_observer;
+extern const struct config_scope scope_observer, scope_access, scope_token;
+
+/* What was given for such a section, checked. */
+void config_make_access(struct config_load *l, const struct given_section *s, struct access_row *a);
+void config_make_token(struct config_load *l, const struct given_section *s, struct access_token *t);
+/* Do all rows together make sense? */
+void config_check_access(struct config_load *l, const struct gateway_config *c);
 
 enum address_kind { ADDRESS_TCP, ADDRESS_TLS, ADDRESS_UNIX };
 

@@ -573,20 +573,25 @@ static const struct config_key observer_keys[] = {
     {0},
 };
 
-const struct config_scope scope_observer = {
-    .name = "observer", .summary = "what is done with the events that are in the journal", .is_titled = true};
+const struct config_scope scope_observer = {.name = "observer",
+                                            .summary = "what is done with the events that are in the journal",
+                                            .of = observer_keys,
+                                            .is_titled = true};
 
+/* Of each, `of` is the table of its keys. */
 static bool scope_at(size_t i, struct config_scope *out)
 {
-    static const struct config_scope root = {.name = ""};
-    if (i < 2)
-        *out = i == 0 ? root : scope_observer;
-    return i < 2;
+    static const struct config_scope root = {.name = "", .of = gateway_keys};
+    static const struct config_scope *const scopes[] = {&root, &scope_access, &scope_token, &scope_observer};
+    if (i >= sizeof scopes / sizeof *scopes)
+        return false;
+    *out = *scopes[i];
+    return true;
 }
 
 static bool key_at(struct config_scope scope, size_t i, struct config_key *out)
 {
-    return config_table_at(*scope.name ? observer_keys : gateway_keys, i, out);
+    return config_table_at(scope.of, i, out);
 }
 
 const struct config_schema gateway_schema = {.program = "gateway",

@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "gateway/access_verb.h"
 #include "gateway/demand.h"
 #include "gateway/directory_feed.h"
 #include "gateway/directory_verbs.h"
@@ -118,6 +119,12 @@ static int open_ldap(struct consumers *c, struct diag *why)
     return is_wanted ? ldap_directory_create(directory_feed_directory(c->directory), o, &c->ldap, why) : 0;
 }
 
+static int open_access(struct consumers *c, struct diag *why)
+{
+    int r = access_verb_add(c->options.control, c->options.access);
+    return r < 0 ? diag_set(why, r, 0, "%s", err_text(r)) : 0;
+}
+
 static int open_http(struct consumers *c, struct diag *why)
 {
     const struct consumers_options *o = &c->options;
@@ -132,7 +139,8 @@ static int open_http(struct consumers *c, struct diag *why)
                                          .ingest = o->ingest,
                                          .sessions = o->sessions,
                                          .subscriptions = c->subscriptions,
-                                         .ledger = o->ledger};
+                                         .ledger = o->ledger,
+                                         .access = o->access};
     return o->http && *o->http ? http_create(&options, &c->http, why) : 0;
 }
 
@@ -148,6 +156,7 @@ int consumers_create(const struct consumers_options *o, struct consumers **out, 
         open_directory,
         open_latest,
         open_summary,
+        open_access,
         open_ldap, /* behind the directory */
         open_http,
     };

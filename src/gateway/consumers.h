@@ -21,6 +21,7 @@ struct consumers_options {
     struct control *control;
     struct sessions *sessions;
     struct own *own;
+    const struct access *access;
     const struct ledger *ledger;
     const char *journal;
     const char *demand; /* standing requests (gateway_config); NULL = none */

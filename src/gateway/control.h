@@ -68,7 +68,8 @@ void control_end(struct control_turn *t, enum control_status status, struct args
 
 struct control_verb {
     const char *name;
-    enum access_action action; /* without it, of any host at all, the question is not asked: not allowed */
+    /* Without it, of any host at all, the question is not asked: not allowed. ACCESS_ACTIONS: nobody needs one. */
+    enum access_action action;
     void (*run)(void *arg, struct control_turn *t);
 };
 

@@ -28,7 +28,9 @@ struct door {
 /* Without TLS: as far as the socket tells. */
 static struct access_identity identity_of(evutil_socket_t fd, const struct listen_peer *peer)
 {
-    struct access_identity who = {.kind = peer->is_local ? ACCESS_LOCAL : ACCESS_INSECURE, .uid = UINT32_MAX};
+    struct access_identity who = {.kind = peer->is_local ? ACCESS_LOCAL : ACCESS_INSECURE,
+                                  .uid = UINT32_MAX,
+                                  .interface = peer->is_unix ? "unix" : "tcp"};
     struct ucred user;
     socklen_t len = sizeof user;
     if (!peer->is_unix || getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &user, &len) < 0)
@@ -51,7 +53,7 @@ static int identify(struct transport *t, struct access_identity *out)
     if (r < 0)
         return r;
     *out = (struct access_identity){
-        .kind = kinds[who.role], .uid = UINT32_MAX, .not_after_ns = who.not_after_ns};
+        .kind = kinds[who.role], .uid = UINT32_MAX, .not_after_ns = who.not_after_ns, .interface = "tls"};
     _Static_assert(sizeof out->name >= sizeof who.name, "a name fits");
     memcpy(out->name, who.name, sizeof who.name);
     return 0;
@@ -60,7 +62,7 @@ static int identify(struct transport *t, struct access_identity *out)
 static void on_connection(void *arg, evutil_socket_t fd, const struct listen_peer *peer)
 {
     struct door *d = arg;
-    struct session_way way = {.who = {.kind = ACCESS_NOBODY, .uid = UINT32_MAX}};
+    struct session_way way = {.who = {.kind = ACCESS_NOBODY, .uid = UINT32_MAX, .interface = "tls"}};
     if (peer->is_tls) {
         way.transport = &tls_server_transport;
         way.transport_ctx = d->tls;

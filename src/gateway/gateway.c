@@ -27,6 +27,7 @@ struct gateway {
     struct store *store;
     struct ingest *ingest;
     struct own *own;
+    struct access *access;
     struct workers *workers;
     struct cursors cursors; /* of durable subscriptions */
     struct control *control;
@@ -291,6 +292,7 @@ static void on_tick(evutil_socket_t fd, short what, void *arg)
     door_tick(g->door, clock_utc_ns());
     consumers_tick(g->consumers, clock_mono_ns());
     (void)cursors_write(&g->cursors, write_cursor, g); /* what there is no room for waits for the next tick */
+    own_denials_rest(g->own);
     own_flush(g->own);
     write_held(g);
     sessions_commit(&g->sessions);
@@ -387,6 +389,7 @@ static void stop(struct gateway *g)
     door_close(g->door);
     udp_destroy(g->udp);
     g->udp = NULL;
+    own_denials_rest(g->own);
     own_gateway_state(g->own, LEVEL_NOTICE, "stopping", "");
     (void)cursors_write(&g->cursors, write_cursor, g); /* of those that there is no room for some comes again */
     ingest_drain(g->ingest);
@@ -476,6 +479,20 @@ static int open_store(struct gateway *g, struct diag *why)
     return 0;
 }
 
+static void on_denied(void *arg, const struct access_denial *d)
+{
+    own_denied(((struct gateway *)arg)->own, d);
+}
+
+static int open_access(struct gateway *g, struct diag *why)
+{
+    const struct gateway_options *o = &g->options;
+    int r = access_create(o->access, o->n_access, o->tokens, o->n_tokens, &g->access, why);
+    if (r == 0)
+        access_on_denied(g->access, on_denied, g);
+    return r;
+}
+
 static int open_workers(struct gateway *g, struct diag *why)
 {
     const struct workers_options options = {.lease_ms = (uint32_t)(g->options.lease_ns / 1000000),
@@ -515,6 +532,7 @@ static int open_loop(struct gateway *g, struct diag *why)
                                     .commit = g->commit,
                                     .workers = g->workers,
                                     .control = g->control,
+                                    .access = g->access,
                                     .max = g->options.connections_max};
     return 0;
 }
@@ -572,6 +590,7 @@ static int open_consumers(struct gateway *g, struct diag *why)
                                               .control = g->control,
                                               .sessions = &g->sessions,
                                               .own = g->own,
+                                              .access = g->access,
                                               .journal = g->options.journal,
                                               .demand = g->options.demand,
                                               .last_record = ingest_settled(g->ingest),
@@ -628,6 +647,8 @@ int gateway_create(const struct gateway_options *options, struct gateway **out, 
     if (r == 0)
         r = open_store(g, why);
     if (r == 0)
+        r = open_access(g, why);
+    if (r == 0)
         r = open_loop(g, why);
     if (r == 0) {
         read_assigned(g);
@@ -659,6 +680,7 @@ void gateway_destroy(struct gateway *g)
     g->consumers = NULL;
     door_destroy(g->door);
     control_destroy(g->control);
+    access_destroy(g->access);
     own_destroy(g->own);
     workers_destroy(g->workers);
     ingest_destroy(g->ingest);

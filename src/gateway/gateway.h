@@ -9,6 +9,7 @@
 
 #include "base/err.h"
 #include "event/encoding.h"
+#include "gateway/access_table.h"
 #include "gateway/ldap_directory.h"
 #include "gateway/observer.h"
 #include "gateway/stream_options.h"
@@ -35,6 +36,10 @@ struct gateway_options {
     const char *ready_file;     /* the addresses, a line each, once it listens; NULL = none */
     const struct observer_config *observers; /* of what is in the journal */
     size_t n_observers;
+    const struct access_row *access; /* who may do what; what is built in comes behind */
+    size_t n_access;
+    const struct access_token *tokens;
+    size_t n_tokens;
     struct latest_options latest;
     struct summary_options summary;
     const char *domain, *expect; /* of the directory; NULL = this host's, and nothing */

@@ -6,6 +6,7 @@
 #include "event/block.h"
 #include "event/drop.h"
 #include "event/level.h"
+#include "gateway/access_table.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -31,6 +32,9 @@ struct own {
     uint64_t numbered; /* the last number given: in a block */
     /* taken = passed + refused + no_memory + overrun + what waits, here or in a group */
     uint64_t taken, passed, refused, no_memory, overrun;
+    int64_t denials_second; /* monotonic: of it so many denials were told, */
+    unsigned denials_told;
+    uint64_t denials_left; /* and so many not, then and before */
 };
 
 static void on_ack(struct ingest_source *source, const struct frame_ack *ack)
@@ -81,7 +85,7 @@ void own_destroy(struct own *o)
     mem_free(o);
 }
 
-void own_event(struct own *o, uint8_t level, struct slice name, const struct named_value *values, size_t n)
+static void add_event(struct own *o, uint8_t level, struct slice name, const struct named_value *values, size_t n)
 {
     const struct event_head head = {.time_ns = clock_utc_ns(),
                                     .name = name,
@@ -89,13 +93,17 @@ void own_event(struct own *o, uint8_t level, struct slice name, const struct nam
                                     .prog = SLICE_LIT("gridline-gateway"),
                                     .level = level};
     o->taken++;
-    if (own_waiting(o) >= OWN_WAITING_MAX) {
+    if (own_waiting(o) >= OWN_WAITING_MAX)
         o->overrun++;
-    } else if (batch_builder_add(o->builder, &head, values, n, NULL) < 0) {
+    else if (batch_builder_add(o->builder, &head, values, n, NULL) < 0)
         o->no_memory++;
-    } else if (batch_builder_count(o->builder) >= FLUSH_AT && !o->must_hold) {
+}
+
+void own_event(struct own *o, uint8_t level, struct slice name, const struct named_value *values, size_t n)
+{
+    add_event(o, level, name, values, n);
+    if (batch_builder_count(o->builder) >= FLUSH_AT && !o->must_hold)
         own_flush(o);
-    }
 }
 
 void own_worker_state(struct own *o, const struct worker *w, enum worker_state before, const char *why)
@@ -181,6 +189,41 @@ void own_control(struct own *o, const struct control_done *d)
     own_flush(o);
 }
 
+void own_denied(struct own *o, const struct access_denial *d)
+{
+    int64_t second = clock_mono_ns() / NS_PER_S;
+    if (second != o->denials_second) {
+        o->denials_second = second;
+        o->denials_told = 0;
+    }
+    if (o->denials_told == OWN_DENIALS) {
+        o->denials_left++;
+        return;
+    }
+    o->denials_told++;
+    char who[ACCESS_NAME_MAX + 32];
+    size_t n = access_print(who, sizeof who, d->who);
+    struct named_value values[] = {
+        {SLICE_LIT("who"), value_text(slice_of(who, n))},
+        {SLICE_LIT("action"), value_text(slice_str(access_action_name(d->action)))},
+        {SLICE_LIT("interface"), value_text(slice_str(d->who->interface ? d->who->interface : ""))},
+        {SLICE_LIT("target"), text_or_none(d->host)},
+        {SLICE_LIT("event"), text_or_none(d->event)},
+    };
+    /* Not flushed: it may come from inside ingest. The next tick is soon. */
+    add_event(o, LEVEL_AUTH, SLICE_LIT("access.denied"), values,
+              leave_out(values, sizeof values / sizeof *values));
+}
+
+void own_denials_rest(struct own *o)
+{
+    const struct named_value values[] = {{SLICE_LIT("not_told"), value_uint(o->denials_left)}};
+    if (o->denials_left == 0)
+        return;
+    own_event(o, LEVEL_AUTH, SLICE_LIT("access.denied"), values, 1);
+    o->denials_left = 0;
+}
+
 void own_gateway_state(struct own *o, uint8_t level, const char *state, const char *why)
 {
     const struct named_value values[] = {
@@ -196,8 +239,8 @@ void own_ledger(struct own *o, const struct account *a, struct slice host)
     char producer[2 * sizeof a->origin.producer + 1];
     for (size_t i = 0; i < sizeof a->origin.producer; i++)
         (void)snprintf(producer + 2 * i, 3, "%02x", a->origin.producer[i]);
-    const struct named_value values[] = {
-        {SLICE_LIT("target"), host.n ? value_text(host) : value_none()},
+    struct named_value values[] = {
+        {SLICE_LIT("target"), text_or_none(host)},
         {SLICE_LIT("producer"), value_text(slice_str(producer))},
         {SLICE_LIT("epoch"), value_uint(a->origin.epoch)},
         {SLICE_LIT("class"), value_text(slice_str(a->class == CLASS_SAMPLES ? "samples" : "events"))},
@@ -210,7 +253,8 @@ void own_ledger(struct own *o, const struct account *a, struct slice host)
         {SLICE_LIT("no_schema"), value_uint(a->no_schema)},
         {SLICE_LIT("queued"), value_uint(a->queued)},
     };
-    own_event(o, LEVEL_INFO, SLICE_LIT("ledger"), values, sizeof values / sizeof *values);
+    own_event(o, LEVEL_INFO, SLICE_LIT("ledger"), values,
+              leave_out(values, sizeof values / sizeof *values));
 }
 
 /* The events of a batch from `from` on that fit a block; how many. */

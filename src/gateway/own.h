@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* own.h - the gateway's own events: what became of workers (`worker.state`), what people asked (`control`),
- * the ledger (`ledger`), sensors (`directory.sensor`), schemas (`directory.schema`), and itself (`gateway.state`). They go through ingest like everybody's, under a producer of
+/* own.h - the gateway's own events: what became of workers (`worker.state`), what people asked (`control`) and
+ * what they were refused (`access.denied`), the ledger (`ledger`), sensors (`directory.sensor`), schemas
+ * (`directory.schema`), and itself (`gateway.state`). They go through ingest like everybody's, under a producer of
  * their own: `gridline` and 8 random bytes. */
 #ifndef GRIDLINE_GATEWAY_OWN_H
 #define GRIDLINE_GATEWAY_OWN_H
@@ -11,7 +12,7 @@
 #include "gateway/ingest.h"
 #include "gateway/worker.h"
 
-enum { OWN_WAITING_MAX = 64 << 10 };
+enum { OWN_WAITING_MAX = 64 << 10, OWN_DENIALS = 20 };
 
 struct own;
 struct own *own_create(struct ingest *in); /* borrowed. NULL: no memory */
@@ -20,6 +21,10 @@ void own_destroy(struct own *o);           /* NULL is fine; after own_end and a 
 void own_event(struct own *o, uint8_t level, struct slice name, const struct named_value *values, size_t n);
 void own_worker_state(struct own *o, const struct worker *w, enum worker_state before, const char *why);
 void own_control(struct own *o, const struct control_done *d);
+/* At most OWN_DENIALS a second are told one by one; own_denials_rest, once a second and before the end, tells how
+ * many more there were. */
+void own_denied(struct own *o, const struct access_denial *d);
+void own_denials_rest(struct own *o);
 void own_gateway_state(struct own *o, uint8_t level, const char *state, const char *why);
 /* An account of the ledger; host "" = not known. */
 void own_ledger(struct own *o, const struct account *a, struct slice host);

@@ -46,6 +46,7 @@ struct sessions {
     struct control *control;
     struct enrol *enrol;
     struct subscriptions *subscriptions; /* NULL: no subscriptions here */
+    const struct access *access; /* what all who come are judged by; NULL = what is built in */
     /* Who a transport's handshake found; NULL when there are no transports. */
     int (*identify)(struct transport *t, struct access_identity *out);
     /* A worker's SENSORS, as they come; NULL = nobody wants to know. */

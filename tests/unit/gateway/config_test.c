@@ -423,12 +423,95 @@ static void test_later_wins(void **unused)
                  "flag -s observer.keep: a name is missing; write -s observer.NAME.keep=VALUE");
 }
 
+static void test_access(void **unused)
+{
+    (void)unused;
+    loads("access ann {\n  who = \"operator:ann*,token:dash\"\n  may = {lookup, summary}\n  hosts = {\"web*\", \"@own\"}\n"
+          "  events = \"cpu,memory\"\n  targets = \"r*\"\n  hide = {\"os*\", \"cpu.model\"}\n}\n"
+          "observer o { type = text }\n"
+          "token dash { sha256 = \"0123456789abcdef0123456789ABCDEF0123456789abcdef0123456789abcdef\" }\n"
+          "access last { who = everybody  may_not = all }\n");
+    assert_int_equal(config->n_access, 2);
+    assert_int_equal(config->n_tokens, 1);
+    assert_int_equal(config->n_observers, 1);
+    const struct access_row *row = &config->access[0];
+    assert_string_equal(row->name, "ann");
+    assert_string_equal(row->who, "operator:ann*,token:dash");
+    assert_int_equal(row->may, ACCESS_BIT(ACCESS_LOOKUP) | ACCESS_BIT(ACCESS_SUMMARY));
+    assert_int_equal(row->may_not, 0);
+    assert_string_equal(row->hosts, "web*,@own");
+    assert_string_equal(row->events, "cpu,memory");
+    assert_string_equal(row->targets, "r*");
+    assert_string_equal(row->hide, "os*,cpu.model");
+    assert_string_equal(row->file, "gateway.conf");
+    assert_int_equal(row->line, 2);
+    assert_int_equal(config->access[1].may_not, ACCESS_ALL);
+    assert_int_equal(config->access[1].line, 11);
+    assert_string_equal(config->access[1].hosts, "");
+    assert_string_equal(config->tokens[0].name, "dash");
+    assert_string_equal(config->tokens[0].path, "");
+    loads_with("access a { who = owner  may = all }\n", (const char *[]){"access.b.who=local", "access.b.may=query", NULL});
+    assert_int_equal(config->n_access, 2);
+    assert_int_equal(config->access[1].may, ACCESS_BIT(ACCESS_QUERY));
+}
+
+/* None of them is an open door: the gateway does not start. */
+static void test_access_mistakes(void **unused)
+{
+    static const char *const cases[][2] = {
+        {"access { who = owner  may = all }", "access needs a name of its own; write it before the {"},
+        {"access a { may = all }", "access.a: who is missing: whom is it about?"},
+        {"access a { who = owner }", "access.a: it says nothing; write may, may_not or hide"},
+        {"access a { who = operators  may = all }",
+         "access.a.who: \"operators\" is nobody; write owner, local, local:UID, insecure, agent:NAME, gateway:NAME, "
+         "operator:NAME, token:NAME (NAME may be a pattern), nobody or everybody"},
+        {"access a { who = \"owner,\"  may = all }",
+         "access.a.who: \"\" is nobody; write owner, local, local:UID, insecure, agent:NAME, gateway:NAME, "
+         "operator:NAME, token:NAME (NAME may be a pattern), nobody or everybody"},
+        {"access a { who = {}  may = all }", "access.a.who: the list is empty; leave it out, or write what you mean"},
+        {"access a { who = owner  may = {look} }",
+         "access.a.may: \"look\" is not an action; write join, publish, register, lookup, subscribe, query, summary, "
+         "control or all"},
+        {"access a { who = owner  may_not = {} }",
+         "access.a.may_not: the list is empty; leave it out, or write what you mean"},
+        {"access a { who = owner  may = all  hosts = {} }",
+         "access.a.hosts: the list is empty; leave it out, or write what you mean"},
+        {"access a { who = owner  may = all  hosts = \"web[1\" }",
+         "access.a.hosts: \"web[1\" is not a pattern; write {\"web*\", db1}"},
+        {"access a { who = owner  may = all  hide = \"a b\" }",
+         "access.a.hide: \"a b\" is not a pattern; write {\"web*\", db1}"},
+        {"access a { who = owner  may = lookup  may_not = control }",
+         "access.a: may and may_not are for two rows: the first that fits decides"},
+        {"access a { who = local  may = lookup  hosts = \"@own\" }",
+         "access.a: hosts = @own is for agents, gateways, operators and tokens: others have no name"},
+        {"access a { who = \"token:x\"  may = lookup }",
+         "access: a: there is no such token as token:x; write token NAME { sha256 = ... }"},
+        {"access a { who = owner  my = all }", "access: no key \"my\"; did you mean may?"},
+        {"token t { sha256 = \"12\" }",
+         "token.t.sha256: this is not a SHA-256 in 64 hex digits; `gridline token --http NAME` makes one"},
+        {"token t { file = \"relative\" }", "token.t.file: \"relative\" is not a path from the root; begin with /"},
+        {"token t { }", "token.t: give it sha256 or file, one of both"},
+    };
+    (void)unused;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char says[400];
+        (void)snprintf(says, sizeof says, "gateway.conf:1: %s", cases[i][1]);
+        says[sizeof why.message - 1] = '\0'; /* as *why cuts it */
+        refuses(cases[i][0], says);
+    }
+    refuses("listen = \"tcp://127.0.0.1\"\n\naccess a {\n  who = owner\n  may = lookup\n  hosts = \"a,,b\"\n}\n",
+            "gateway.conf:6: access.a.hosts: \"\" is not a pattern; write {\"web*\", db1}");
+}
+
 static void test_shown_means_the_same(void **unused)
 {
     static const char *const texts[] = {
         "",
         "journal = \"/j\"\n",
         "listen = {\"unix:/a\"}\nassign = {\"a=1\", \"b=2\"}\nsecurity = authentic\n"
+        "access a { who = {\"operator:a*\", \"local:7\"}  may = {lookup, summary}  hosts = \"web*,db1\"  hide = {\"os*\"} }\n"
+        "access b { who = everybody  may_not = all }\n"
+        "token t { file = \"/t\" }\n"
         "observer o { type = file  path = \"/p\"  where = \"x = 'a'\"  events = {a, b} }\nobserver t { type "
         "= text }\n",
     };
@@ -459,6 +542,8 @@ static void check_key(struct config_scope scope, const struct config_key *key)
     union {
         struct gateway_config gateway;
         struct observer_config observer;
+        struct access_row access;
+        struct access_token token;
     } *to = calloc(1, sizeof *to);
     const char *const bounds[] = {key->default_text, key->min, key->max};
     assert_non_null(to);
@@ -489,7 +574,7 @@ static void test_table(void **unused)
             in_sections += key.name[inner.n] != '\0';
         }
     }
-    assert_int_equal(n, 39);
+    assert_int_equal(n, 55);
     assert_int_equal(in_sections, 11);
 }
 
@@ -548,6 +633,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_later_wins, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_shown_means_the_same, set_up, tear_down),
         cmocka_unit_test(test_table),
+        cmocka_unit_test_setup_teardown(test_access, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_access_mistakes, set_up, tear_down),
         cmocka_unit_test(test_explain),
         cmocka_unit_test_setup_teardown(test_no_memory, set_up, tear_down),
     };

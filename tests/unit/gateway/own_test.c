@@ -78,6 +78,58 @@ static void what_there_is_no_room_for_waits(void **state)
     bench_close(&b);
 }
 
+/* A value that is missing is left out, not the event. */
+static void missing_values_are_left_out(void **state)
+{
+    (void)state;
+    struct bench b;
+    bench_open(&b);
+    struct own *o = own_create(b.in);
+    say(o, 1);
+    own_flush(o);
+    ingest_drain(b.in);
+    own_ledger(o, own_account(&b), SLICE_LIT(""));
+    own_ledger(o, own_account(&b), SLICE_LIT("node1"));
+    assert_int_equal(own_waiting(o), 2);
+    own_flush(o);
+    ingest_drain(b.in);
+    own_end(o);
+    assert_int_equal(last_counts(&b).taken, 3);
+    assert_int_equal(last_counts(&b).passed, 3);
+    ingest_drain(b.in);
+    own_destroy(o);
+    bench_close(&b);
+}
+
+static void many_denials_are_told_as_a_number(void **state)
+{
+    (void)state;
+    enum { N = 10 * OWN_DENIALS };
+    struct bench b;
+    bench_open(&b);
+    struct own *o = own_create(b.in);
+    const struct access_identity who = {.kind = ACCESS_OPERATOR, .uid = UINT32_MAX, .name = "ann", .interface = "tls"};
+    const struct access_denial d = {
+        .who = &who, .action = ACCESS_SUBSCRIBE, .host = SLICE_LIT(""), .event = SLICE_LIT("cpu")};
+    own_denials_rest(o); /* nothing to tell */
+    assert_int_equal(own_waiting(o), 0);
+    for (int i = 0; i < N; i++)
+        own_denied(o, &d);
+    size_t told = own_waiting(o);
+    assert_true(told >= OWN_DENIALS && told <= 3 * OWN_DENIALS); /* a new second may have begun meanwhile */
+    own_denials_rest(o);
+    assert_int_equal(own_waiting(o), told + 1);
+    own_denials_rest(o);
+    assert_int_equal(own_waiting(o), told + 1);
+    own_flush(o);
+    ingest_drain(b.in);
+    own_end(o);
+    assert_int_equal(last_counts(&b).passed, told + 1);
+    ingest_drain(b.in);
+    own_destroy(o);
+    bench_close(&b);
+}
+
 static void what_is_too_much_is_counted(void **state)
 {
     (void)state;
@@ -199,6 +251,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_there_is_no_room_for_waits),
+        cmocka_unit_test(missing_values_are_left_out),
+        cmocka_unit_test(many_denials_are_told_as_a_number),
         cmocka_unit_test(what_is_too_much_is_counted),
         cmocka_unit_test(what_still_waits_at_the_end_is_counted),
         cmocka_unit_test(leases_of_a_burst_are_known_after_a_restart),

@@ -86,7 +86,7 @@ static void on_register(struct channel *c, struct slice payload)
         session_protocol_error(c->session, "malformed REGISTER");
         return;
     }
-    if (!access_allows(session_who(c->session), ACCESS_REGISTER, r.host)) {
+    if (!access_check(session_who(c->session), ACCESS_REGISTER, r.host, SLICE_LIT(""))) {
         all->not_allowed++;
         send_lease(c, LEASE_DENIED, 0, r.t0_ns, t1, "this connection may not speak for that host");
         return;
@@ -169,6 +169,7 @@ static void on_samples_origin(struct channel *c, struct slice payload)
         session_failed(c->session, r, "");
         return;
     }
+    sampler_limit(c->sampler, session_limit(c->session, host));
     if (!c->worker)
         return;
     worker_set_samples(all->workers, c->worker, &o.origin, c->sampler);

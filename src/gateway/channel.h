@@ -31,6 +31,8 @@ const char *session_name(const struct session *s); /* for logs and lists */
 struct stream *session_stream(const struct session *s);
 bool session_is_ready(const struct session *s); /* welcomed, and not going */
 struct slice session_host(const struct session *s); /* as HELLO said */
+/* What limits the samples of that host: NULL, nothing does. */
+struct ingest_source *session_limit(struct session *s, struct slice host);
 bool session_is_relay(const struct session *s);
 bool session_is_sealed(const struct session *s); /* TLS */
 

@@ -360,13 +360,10 @@ static bool has_good_numbers(const struct arrival *a)
     return a->origin.epoch && a->first && a->count && a->first <= UINT64_MAX - (a->count - 1);
 }
 
-/* Does every event name the one host that the source may speak for? */
-static bool is_of_its_host(const struct arrival *a)
+static bool may_say_all(const struct arrival *a)
 {
-    if (a->source->host.n == 0)
-        return true;
-    for (uint32_t i = 0; i < a->count; i++)
-        if (!slice_eq_nocase(a->events[i].host, a->source->host))
+    for (uint32_t i = 0; a->source->may && i < a->count; i++)
+        if (!a->source->may(a->source, &a->events[i]))
             return false;
     return true;
 }
@@ -397,7 +394,7 @@ int ingest_block(struct ingest *in, struct ingest_source *source, struct slice p
     if (r == 0 && !a.batch)
         r = -ENOMEM;
     a.events = a.batch ? a.batch->events : NULL;
-    if (r == 0 && !is_of_its_host(&a))
+    if (r == 0 && !may_say_all(&a))
         r = -EPERM;
     if (r == 0 && !account_set_class(a.account, CLASS_EVENTS))
         r = E_PROTO; /* samples have that origin */

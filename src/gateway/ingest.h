@@ -47,7 +47,8 @@ enum {
 struct ingest_source {
     void (*ack)(struct ingest_source *s, const struct frame_ack *ack);
     void (*refuse)(struct ingest_source *s, const struct frame_refuse *refuse);
-    struct slice host; /* the one it may speak for; empty = any */
+    /* May it say that? A block with one event that it may not say is refused as a whole. NULL = anything. */
+    bool (*may)(struct ingest_source *s, const struct event *e);
     bool is_behind;    /* waits for that block: */
     struct frame_origin behind;
     uint64_t behind_seq;

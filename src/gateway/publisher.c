@@ -33,10 +33,13 @@ static void note_error(struct publisher *p, const struct diag *why)
 /* -EACCES: of one of them it may not. */
 static int check_access(struct publisher *p, const struct batch *b)
 {
+    struct value room[EVENT_FIELDS_MAX];
+    struct event seen;
     for (size_t i = 0; i < b->n; i++) {
         const struct event *e = &b->events[i];
-        if (access_allows_event(p->who, ACCESS_PUBLISH, e->host, e->schema->name))
+        if (access_view_event(p->says, e, &seen, room))
             continue;
+        access_tell_denied(p->who, ACCESS_PUBLISH, e->host, e->schema->name);
         (void)snprintf(p->text, sizeof p->text, "you may not publish %.*s of host '%.*s' here",
                        (int)(e->schema->name.n > 60 ? 60 : e->schema->name.n), e->schema->name.p,
                        (int)(e->host.n > 60 ? 60 : e->host.n), e->host.p);
@@ -216,14 +219,14 @@ int publisher_start(struct publisher *p, struct event_base *base, const struct e
                     struct slice body)
 {
     p->source = (struct ingest_source){.ack = on_ack, .refuse = on_refuse};
-    if (p->who->kind == ACCESS_AGENT) /* speaks for one host */
-        p->source.host = slice_str(p->who->name);
     p->turn = evtimer_new(base, on_turn, p);
     if (!p->turn)
         return -ENOMEM;
-    int r = access_allows(p->who, ACCESS_PUBLISH, SLICE_LIT("")) || p->who->kind == ACCESS_AGENT
-                ? read_body(p, encoding, body)
-                : -EACCES;
+    int r = access_view_create(p->who, ACCESS_PUBLISH, &p->says);
+    if (r == -EACCES)
+        access_tell_denied(p->who, ACCESS_PUBLISH, SLICE_LIT(""), SLICE_LIT(""));
+    if (r == 0)
+        r = read_body(p, encoding, body);
     if (r == 0)
         event_active(p->turn, EV_TIMEOUT, 0);
     else
@@ -237,5 +240,7 @@ void publisher_fini(struct publisher *p)
     if (p->turn)
         event_free(p->turn);
     p->turn = NULL;
+    access_view_destroy(p->says);
+    p->says = NULL;
     strbuf_fini(&p->blocks);
 }

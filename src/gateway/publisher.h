@@ -35,6 +35,7 @@ struct publisher {
 
     /* Its own: */
     struct event *turn;
+    struct access_view *says; /* what it may publish; NULL = anything */
     struct strbuf blocks;
     size_t at;       /* of the block that is on its way */
     uint64_t events; /* in blocks */

@@ -24,6 +24,7 @@ struct sampler {
     struct ingest *in;
     struct account *account; /* pinned */
     struct samples_reader *reader;
+    struct ingest_source *limit; /* says what may be said; NULL = anything */
     uint32_t segment; /* where it has been written; 0 = nowhere */
     uint32_t number;  /* there */
     bool wants_announcements;
@@ -75,6 +76,11 @@ void sampler_destroy(struct sampler *s)
 const struct frame_origin *sampler_origin(const struct sampler *s)
 {
     return &s->account->origin;
+}
+
+void sampler_limit(struct sampler *s, struct ingest_source *source)
+{
+    s->limit = source;
 }
 
 void sampler_new_segment(struct ingest *in)
@@ -199,7 +205,7 @@ static int read_packet(struct sampler *s, struct slice packet, struct samples_co
 {
     struct ingest *in = s->in;
     *batch = NULL;
-    if (!in->options.on_batch)
+    if (!in->options.on_batch && !s->limit)
         return samples_reader_scan(s->reader, packet, count, why);
     struct batch_origin origin = {.epoch = s->account->origin.epoch};
     memcpy(origin.producer, s->account->origin.producer, sizeof origin.producer);
@@ -211,6 +217,14 @@ static int read_packet(struct sampler *s, struct slice packet, struct samples_co
     (void)samples_packet_count(packet, count); /* it has been read */
     count->unknown = unknown;
     return 0;
+}
+
+static bool may_say_all(const struct sampler *s, const struct batch *b)
+{
+    for (size_t i = 0; s->limit && s->limit->may && b && i < b->n; i++)
+        if (!s->limit->may(s->limit, &b->events[i]))
+            return false;
+    return b || !s->limit; /* without memory for them nobody knows */
 }
 
 static int write_packet(struct sampler *s, struct slice packet, uint32_t rows)
@@ -250,12 +264,14 @@ int sampler_packet(struct sampler *s, struct slice packet, struct diag *why)
     s->wants_announcements |= count.unknown > 0;
     if (rows == 0)
         return 0;
-    r = written < 0 ? written : write_packet(s, packet, rows);
+    bool is_allowed = may_say_all(s, batch);
+    r = written < 0 ? written : is_allowed ? write_packet(s, packet, rows) : -EPERM;
     if (r < 0) {
         a->refused += rows;
         s->segment = 0; /* the journal's view of what rolls is behind */
         batch_unref(batch);
-        ingest_note_store(in, r);
+        if (is_allowed)
+            ingest_note_store(in, r);
     } else if (batch) {
         struct position at = ingest_last_record(in);
         at.part = in->packets - 1;

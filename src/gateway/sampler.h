@@ -16,6 +16,9 @@ struct sampler;
 int sampler_create(struct ingest *in, const struct frame_origin *origin, struct slice host, struct sampler **out);
 void sampler_destroy(struct sampler *s); /* NULL is fine */
 const struct frame_origin *sampler_origin(const struct sampler *s);
+/* Whose samples they are, if it may not say everything (source->may): a packet with one event that it may not say is
+ * dropped and counted as refused. source outlives the sampler. */
+void sampler_limit(struct sampler *s, struct ingest_source *source);
 
 /* Payloads of SCHEMA and STREAM. E_PROTO, E_LIMIT, -ENOMEM; *why says what. */
 int sampler_schema(struct sampler *s, struct slice payload, struct diag *why);

@@ -29,7 +29,8 @@ struct session {
     uint64_t id;
     struct stream *io;
     struct access_identity who;
-    char *name; /* for the log */
+    struct access_view *says; /* what it may publish; NULL = anything, if may_publish */
+    char *name;               /* for the log */
     char *host; /* as HELLO said; NULL before */
     struct channel own;
     struct channel **relayed; /* by number, n_relayed of them; NULL where there is none */
@@ -40,6 +41,7 @@ struct session {
     uint8_t state; /* enum session_state */
     uint8_t role;  /* from HELLO */
     bool has_transport;
+    bool may_publish; /* something, at least */
 };
 
 /* ---------------------------------------------------------------- limits in time */
@@ -104,6 +106,7 @@ static void destroy(struct session *s)
         control_forget(all->control, &s->asker);
     all->n--;
     stream_destroy(s->io);
+    access_view_destroy(s->says);
     decoder_destroy(s->decoder);
     mem_free(s->host);
     mem_free(s->name);
@@ -199,6 +202,11 @@ struct slice session_host(const struct session *s)
     return slice_str(s->host ? s->host : "");
 }
 
+struct ingest_source *session_limit(struct session *s, struct slice host)
+{
+    return s->may_publish && access_view_is_whole_of(s->says, host) ? NULL : &s->source;
+}
+
 bool session_is_relay(const struct session *s)
 {
     return s->role == PEER_RELAY;
@@ -269,19 +277,49 @@ static char *copy_text(struct slice s)
     return p;
 }
 
+/* Is there anything that it may ask for? */
+static bool may_consume(const struct session *s)
+{
+    static const enum access_action asked[] = {ACCESS_LOOKUP, ACCESS_SUBSCRIBE, ACCESS_QUERY, ACCESS_SUMMARY,
+                                               ACCESS_CONTROL};
+    for (size_t i = 0; i < sizeof asked / sizeof *asked; i++)
+        if (access_allows(&s->who, asked[i], SLICE_LIT("")))
+            return true;
+    access_tell_denied(&s->who, ACCESS_LOOKUP, SLICE_LIT(""), SLICE_LIT(""));
+    return false;
+}
+
 /* A program may be anybody's; agents and relays need to be somebody. */
 static bool may_say_hello(const struct session *s, const struct frame_hello *h)
 {
     bool is_consumer = h->role == PEER_CONSUMER;
-    if (is_consumer) {
-        for (int a = ACCESS_LOOKUP; a < ACCESS_ACTIONS; a++)
-            if (access_allows(&s->who, (enum access_action)a, SLICE_LIT("")))
-                return true;
-        return false;
-    }
+    if (is_consumer)
+        return may_consume(s);
     if (h->role == PEER_RELAY && s->who.kind == ACCESS_AGENT)
         return false;
-    return access_allows(&s->who, h->role == PEER_AGENT ? ACCESS_REGISTER : ACCESS_PUBLISH, h->host);
+    /* A relay speaks for other hosts than its own: each is looked at when it registers, each event when it comes. */
+    return access_check(&s->who, h->role == PEER_AGENT ? ACCESS_REGISTER : ACCESS_PUBLISH,
+                        h->role == PEER_RELAY ? SLICE_LIT("") : h->host, SLICE_LIT(""));
+}
+
+static bool source_may(struct ingest_source *source, const struct event *e)
+{
+    struct session *s = (struct session *)source;
+    struct value room[EVENT_FIELDS_MAX];
+    struct event seen;
+    if (s->may_publish && access_view_event(s->says, e, &seen, room))
+        return true;
+    access_tell_denied(&s->who, ACCESS_PUBLISH, e->host, e->schema->name);
+    return false;
+}
+
+/* Asked once: rights do not change while a connection lasts. */
+static int set_what_it_may_say(struct session *s)
+{
+    int r = access_view_create(&s->who, ACCESS_PUBLISH, &s->says);
+    s->may_publish = r == 0;
+    s->source.may = s->may_publish && !s->says ? NULL : source_may;
+    return r == -EACCES ? 0 : r;
 }
 
 static void on_hello(struct session *s, struct slice payload)
@@ -298,7 +336,9 @@ static void on_hello(struct session *s, struct slice payload)
         return;
     }
     if (!may_say_hello(s, &h)) {
-        session_deny(s, "its identity may not speak for that host, or not in that role");
+        session_deny(s, s->who.kind == ACCESS_NOBODY
+                            ? "without a certificate one may only join: gridline join"
+                            : "its identity may not speak for that host, or not in that role");
         return;
     }
     s->host = copy_text(h.host);
@@ -308,8 +348,11 @@ static void on_hello(struct session *s, struct slice payload)
     }
     s->own.origin = h.origin;
     s->role = h.role;
-    if (s->who.kind == ACCESS_AGENT)
-        s->source.host = slice_str(s->host);
+    int r = set_what_it_may_say(s);
+    if (r < 0) {
+        session_failed(s, r, "");
+        return;
+    }
     set_name(s, NULL, &h);
     s->state = SESSION_READY;
     unlimit(s);
@@ -437,6 +480,17 @@ static bool is_of_workers(const struct session *s)
     return (s->role == PEER_AGENT || s->role == PEER_RELAY) && s->all->workers;
 }
 
+/* Those who only ask have no account. */
+static void on_counts(struct session *s, struct channel *c, struct slice payload)
+{
+    if (s->role != PEER_CONSUMER || s->may_publish) {
+        channel_counts(c, payload);
+        return;
+    }
+    access_tell_denied(&s->who, ACCESS_PUBLISH, SLICE_LIT(""), SLICE_LIT(""));
+    session_deny(s, "it may not publish here");
+}
+
 /* What one may send who is welcome. */
 static void on_frame(struct session *s, const struct frame *f)
 {
@@ -446,7 +500,7 @@ static void on_frame(struct session *s, const struct frame *f)
     if (f->type == FRAME_BATCH)
         on_batch(s, f->payload);
     else if (f->type == FRAME_COUNTS)
-        channel_counts(c, f->payload);
+        on_counts(s, c, f->payload);
     else if (f->type == FRAME_PING)
         on_ping(s, f->payload);
     else if (f->type == FRAME_BYE)
@@ -463,15 +517,14 @@ static void on_frame(struct session *s, const struct frame *f)
 
 static void on_first_frame(struct session *s, const struct frame *f)
 {
-    bool is_nobody = s->who.kind == ACCESS_NOBODY;
-    if (f->type == FRAME_JOIN && access_allows(&s->who, ACCESS_JOIN, SLICE_LIT("")))
-        on_join(s, f->payload);
-    else if (f->type == FRAME_HELLO && !is_nobody)
+    if (f->type == FRAME_HELLO)
         on_hello(s, f->payload);
-    else if (is_nobody)
-        session_deny(s, "without a certificate one may only join: gridline join");
+    else if (f->type != FRAME_JOIN)
+        session_protocol_error(s, "the first frame is neither HELLO nor JOIN");
+    else if (access_check(&s->who, ACCESS_JOIN, SLICE_LIT(""), SLICE_LIT("")))
+        on_join(s, f->payload);
     else
-        session_protocol_error(s, "the first frame is not HELLO");
+        session_deny(s, "it may not join here");
 }
 
 /* Takes what frames are whole; how many bytes. */
@@ -525,11 +578,23 @@ static size_t read_lines(struct session *s, struct slice data, bool at_end)
     return done;
 }
 
+/* They are not looked at one by one. */
+static bool may_send_lines(const struct session *s)
+{
+    struct access_view *says = NULL;
+    int r = access_view_create(&s->who, ACCESS_PUBLISH, &says);
+    bool is_whole = r == 0 && access_view_is_whole(says);
+    access_view_destroy(says);
+    if (!is_whole)
+        access_tell_denied(&s->who, ACCESS_PUBLISH, SLICE_LIT(""), SLICE_LIT(""));
+    return is_whole;
+}
+
 static void start_lines(struct session *s, const char *encoding)
 {
     const struct encoding *e = encoding_by_name(slice_str(encoding));
-    if (!access_allows(&s->who, ACCESS_PUBLISH, SLICE_LIT(""))) {
-        session_deny(s, "lines have no identity");
+    if (!may_send_lines(s)) {
+        session_deny(s, "lines are only for those who may publish everything: who sends them is not in them");
         return;
     }
     int r = e ? decoder_create(e, &s->decoder) : -ENOTSUP;
@@ -605,6 +670,7 @@ static void on_ready(void *arg)
 {
     struct session *s = arg;
     int r = s->all->identify(stream_transport(s->io), &s->who);
+    s->who.table = s->all->access;
     if (r < 0)
         session_deny(s, "a certificate that is not one of gridline's");
 }
@@ -719,6 +785,7 @@ void sessions_accept(struct sessions *all, evutil_socket_t fd, const char *peer,
     s->id = ++all->next_id;
     s->own.session = s;
     s->who = way->who;
+    s->who.table = all->access;
     s->has_transport = way->transport != NULL;
     link_first(all, s);
     set_name(s, peer, NULL);

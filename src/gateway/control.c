@@ -111,10 +111,9 @@ static void end_page(struct control *c, uint64_t request, const struct rows_end 
     control_reply(c->replying, request, CONTROL_DONE, args_of(last), (struct slice){"", 0});
 }
 
-static void reply_hosts(struct control *c, const struct frame_control *q)
+static void reply_hosts(struct control *c, const struct frame_control *q, struct access_view *view)
 {
     struct choice choice;
-    struct access_view *view = NULL;
     struct diag why = {0};
     struct rows_end end = {0};
     struct reply reply = {c, q->request};
@@ -123,20 +122,15 @@ static void reply_hosts(struct control *c, const struct frame_control *q)
     uint64_t after = args_uint(q->args, "after", 0);
     int r = choice_init(&choice, args_text(q->args, "workers"), args_text(q->args, "where"), clock_utc_ns(),
                         &why);
-    bool is_all = choice_is_all(&choice);
-    if (r == 0)
-        r = access_view_create(c->replying->who, ACCESS_LOOKUP, &view);
     choice.view = view;
+    bool is_all = choice_is_all(&choice);
     if (r == 0)
         r = rows_of_hosts(&from, &choice, after, &out, &end);
     if (r == 0)
         r = choice.failed;
     choice_fini(&choice);
-    access_view_destroy(view);
     if (r == E_PROTO || r == E_LIMIT)
         control_reply_text(c->replying, q->request, CONTROL_USAGE, "%s", why.message);
-    else if (r == -EACCES)
-        control_reply_text(c->replying, q->request, CONTROL_NOT_ALLOWED, "you may not see workers here");
     else if (r < 0)
         control_reply_text(c->replying, q->request, CONTROL_FAILED, "the gateway is out of memory");
     else if (end.rows == 0 && after == 0 && !end.has_more && !is_all)
@@ -186,7 +180,7 @@ static void reply_accounts(struct control *c, const struct frame_control *q, str
         end_listing(l);
 }
 
-static void reply_ledger(struct control *c, const struct frame_control *q)
+static void reply_ledger(struct control *c, const struct frame_control *q, struct access_view *view)
 {
     struct slice patterns = args_text(q->args, "workers");
     uint64_t after = args_uint(q->args, "after", 0);
@@ -195,7 +189,7 @@ static void reply_ledger(struct control *c, const struct frame_control *q)
         control_reply_text(c->replying, q->request, CONTROL_FAILED, "others read the ledger, too; ask again");
         return;
     }
-    int r = after ? 0 : rows_list_init(&l->list, c->ledger, c->workers, patterns);
+    int r = after ? 0 : rows_list_init(&l->list, c->ledger, c->workers, patterns, view);
     if (r == 0 && (l->list.n || patterns.n == 0)) {
         reply_accounts(c, q, l);
         return;
@@ -208,8 +202,15 @@ static void reply_ledger(struct control *c, const struct frame_control *q)
                            "no account is of such a worker; `gridline ledger` without a pattern lists all");
 }
 
-static void reply_status(struct control *c, const struct frame_control *q)
+/* Numbers of the whole gateway tell of hosts, too. */
+static void reply_status(struct control *c, const struct frame_control *q, const struct access_view *view)
 {
+    if (!access_view_is_whole(view)) {
+        access_tell_denied(c->replying->who, ACCESS_LOOKUP, (struct slice){"", 0}, (struct slice){"", 0});
+        control_reply_text(c->replying, q->request, CONTROL_NOT_ALLOWED,
+                           "the gateway's numbers are for those who may look up everything");
+        return;
+    }
     struct args_writer numbers = {0};
     args_add_uint(&numbers, "workers", workers_count(c->workers));
     args_add_uint(&numbers, "accounts", c->ledger->accounts.n);
@@ -224,18 +225,26 @@ static void reply_status(struct control *c, const struct frame_control *q)
 static void reply_known(struct control *c, struct control_asker *asker, const struct frame_control *q,
                         enum known what)
 {
-    if (!access_allows(asker->who, ACCESS_LOOKUP, (struct slice){"", 0})) {
+    struct access_view *view = NULL;
+    int r = access_view_create(asker->who, ACCESS_LOOKUP, &view);
+    if (r == -EACCES) {
+        access_tell_denied(asker->who, ACCESS_LOOKUP, (struct slice){"", 0}, (struct slice){"", 0});
         control_reply_text(asker, q->request, CONTROL_NOT_ALLOWED, "you may not see workers and ledger here");
+        return;
+    }
+    if (r < 0) {
+        control_reply_text(asker, q->request, CONTROL_FAILED, "the gateway is out of memory");
         return;
     }
     c->replying = asker;
     if (what == KNOWN_HOSTS)
-        reply_hosts(c, q);
+        reply_hosts(c, q, view);
     else if (what == KNOWN_LEDGER)
-        reply_ledger(c, q);
+        reply_ledger(c, q, view);
     else
-        reply_status(c, q);
+        reply_status(c, q, view);
     c->replying = NULL;
+    access_view_destroy(view);
 }
 
 /* ---------------------------------------------------------------- what other parts know */
@@ -327,7 +336,8 @@ static bool ask_added(struct control *c, struct control_asker *asker, const stru
             const struct control_verb *v = &c->added[i].verbs[k];
             if (!slice_eq_str(q->verb, v->name))
                 continue;
-            if (!access_allows(asker->who, v->action, (struct slice){"", 0})) {
+            if (v->action != ACCESS_ACTIONS &&
+                !access_check(asker->who, v->action, (struct slice){"", 0}, (struct slice){"", 0})) {
                 control_reply_text(asker, q->request, CONTROL_NOT_ALLOWED, "you may not ask for that here");
                 return true;
             }

@@ -6,8 +6,8 @@
 #define GRIDLINE_GATEWAY_CONTROL_CHOOSE_H
 
 #include "base/err.h"
-#include "gateway/access.h"
 #include "event/schema.h"
+#include "gateway/access.h"
 #include "gateway/worker.h"
 
 struct predicate;
@@ -16,7 +16,9 @@ struct choice {
     struct slice patterns;   /* borrowed; globs by commas, "" = all */
     struct predicate *where; /* NULL = all */
     struct registry *registry;
-    struct access_view *view; /* which hosts and properties there are for the asker; NULL = all. Borrowed */
+    /* Who asks: workers of which nothing may be seen are not there, hidden properties are missing. Borrowed, set
+     * behind choice_init; NULL = all is seen. */
+    struct access_view *view;
     int failed; /* -ENOMEM: a worker could not be looked at, so the answers do not count */
 };
 

@@ -352,13 +352,19 @@ static void on_timer(evutil_socket_t fd, short what, void *arg)
 
 struct chooser {
     struct choice choice;
+    const struct worker *kept_out; /* the first that was named and may not be ordered about */
     struct target *targets;
     size_t n, cap;
 };
 
+/* Those that the asker may not order about are not there: not even that there are any is told. */
 static void choose(void *arg, struct worker *w)
 {
     struct chooser *c = arg;
+    struct slice host = slice_str(w->host);
+    if (!c->kept_out && !access_view_shows(c->choice.view, host, SLICE_LIT("")) &&
+        choice_matches(c->choice.patterns, host))
+        c->kept_out = w;
     if (c->n < c->cap && choice_takes(&c->choice, w))
         c->targets[c->n++] = (struct target){.worker = w->id};
 }
@@ -367,7 +373,11 @@ static void choose(void *arg, struct worker *w)
 static int choose_targets(struct order *o, struct diag *why)
 {
     struct chooser c = {.cap = workers_count(o->all->workers)};
+    struct access_view *view = NULL;
     int e = choice_init(&c.choice, strbuf_slice(&o->workers), strbuf_slice(&o->where), clock_utc_ns(), why);
+    if (e == 0)
+        e = access_view_create(&o->who, ACCESS_CONTROL, &view);
+    c.choice.view = view;
     if (e == 0) {
         c.targets = mem_try_alloc((c.cap + 1) * sizeof *c.targets);
         e = c.targets ? 0 : -ENOMEM;
@@ -376,7 +386,10 @@ static int choose_targets(struct order *o, struct diag *why)
         workers_each(o->all->workers, choose, &c);
         e = c.choice.failed ? c.choice.failed : c.n ? 0 : E_NODATA;
     }
+    if (e == E_NODATA && c.kept_out)
+        access_tell_denied(&o->who, ACCESS_CONTROL, slice_str(c.kept_out->host), SLICE_LIT(""));
     choice_fini(&c.choice);
+    access_view_destroy(view);
     struct target *fitting = e == 0 ? mem_try_resize(c.targets, c.n * sizeof *fitting) : NULL;
     o->targets = fitting ? fitting : c.targets;
     o->n = c.n;
@@ -461,7 +474,7 @@ static enum control_status prepare(struct order *o, struct diag *why)
 {
     const char *wrong = check_question(o);
     enum control_status status = CONTROL_MORE;
-    if (!access_allows(&o->who, ACCESS_CONTROL, SLICE_LIT(""))) {
+    if (!access_check(&o->who, ACCESS_CONTROL, SLICE_LIT(""), SLICE_LIT(""))) {
         char who[ACCESS_NAME_MAX + 32];
         size_t n = access_print(who, sizeof who, &o->who);
         (void)diag_set(

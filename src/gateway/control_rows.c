@@ -276,7 +276,13 @@ static uint32_t owner_of(const struct owners *o, const struct frame_origin *orig
     return found ? found->worker : 0;
 }
 
-int rows_list_init(struct rows_list *list, const struct ledger *l, struct workers *ws, struct slice patterns)
+static bool is_shown(struct access_view *view, const struct worker *w)
+{
+    return w ? access_view_shows(view, slice_str(w->host), SLICE_LIT("")) : access_view_is_whole(view);
+}
+
+int rows_list_init(struct rows_list *list, const struct ledger *l, struct workers *ws, struct slice patterns,
+                   struct access_view *view)
 {
     struct owners owners = {0};
     *list = (struct rows_list){.v = mem_try_alloc((l->accounts.n + 1) * sizeof *list->v)};
@@ -284,7 +290,7 @@ int rows_list_init(struct rows_list *list, const struct ledger *l, struct worker
     for (const struct account *a = r == 0 ? l->oldest : NULL; a; a = a->newer) {
         uint32_t worker = owner_of(&owners, &a->origin);
         const struct worker *w = worker ? workers_by_id(ws, worker) : NULL;
-        if (patterns.n == 0 || (w && choice_matches(patterns, slice_str(w->host))))
+        if (is_shown(view, w) && (patterns.n == 0 || (w && choice_matches(patterns, slice_str(w->host)))))
             list->v[list->n++] = (struct rows_account){a->origin, worker};
     }
     owners_fini(&owners);

@@ -54,8 +54,10 @@ struct rows_list {
     size_t n, at; /* at: the next to be given */
 };
 
-/* With patterns only those of workers that match. -ENOMEM: *list is empty. rows_list_fini in any case. */
-int rows_list_init(struct rows_list *list, const struct ledger *l, struct workers *ws, struct slice patterns);
+/* With patterns only those of workers that match; with a view (NULL = all is seen) only those of workers that it
+ * shows: what is no worker's takes one that shows everything. -ENOMEM: *list is empty. rows_list_fini in any case. */
+int rows_list_init(struct rows_list *list, const struct ledger *l, struct workers *ws, struct slice patterns,
+                   struct access_view *view);
 void rows_list_fini(struct rows_list *list);
 /* The next page of the list; accounts that were forgotten meanwhile are left out. -ENOMEM. */
 int rows_of_accounts(struct rows_list *list, const struct ledger *l, struct workers *ws,

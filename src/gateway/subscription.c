@@ -410,8 +410,10 @@ int subscriptions_add(struct subscriptions *all, struct subscriber *to, uint32_t
     int r = read_wish(o, &w, why);
     if (r == 0)
         r = access_view_create(to->who, ACCESS_SUBSCRIBE, &view);
-    if (r == -EACCES)
+    if (r == -EACCES) {
+        access_tell_denied(to->who, ACCESS_SUBSCRIBE, SLICE_LIT(""), SLICE_LIT(""));
         return diag_set(why, r, 0, "you may not subscribe here");
+    }
     if (r == 0)
         r = make(all, to, o, &w, view, &s, why);
     if (r == 0)

@@ -7,6 +7,7 @@
 
 struct listing {
     struct control_turn *turn;
+    bool shows_all; /* else only the asker's own: filters tell what others look for */
     struct args_writer row;
     uint64_t rows, after; /* number of those that were given before */
     bool is_over, has_more;
@@ -22,6 +23,8 @@ static void list_one(void *arg, const struct subscription_info *i)
 {
     struct listing *l = arg;
     char who[ACCESS_NAME_MAX + 32];
+    if (!l->shows_all && !access_same_identity(i->subscriber->who, control_who(l->turn)))
+        return;
     if (l->rows++ < l->after || l->is_over)
         return;
     if (control_given(l->turn) > CONTROL_PAGE) {
@@ -49,7 +52,9 @@ static void list_one(void *arg, const struct subscription_info *i)
 /* The page ends where it does; what was added or has left meanwhile can shift the next one. */
 static void list(void *arg, struct control_turn *t)
 {
-    struct listing l = {.turn = t, .after = args_uint(control_args(t), "after", 0)};
+    struct listing l = {.turn = t,
+                        .shows_all = access_allows(control_who(t), ACCESS_CONTROL, SLICE_LIT("")),
+                        .after = args_uint(control_args(t), "after", 0)};
     subscriptions_each(arg, list_one, &l);
     args_writer_reset(&l.row);
     args_add_uint(&l.row, "rows", l.rows - (l.after < l.rows ? l.after : l.rows));

@@ -12,6 +12,7 @@
 #include "base/mem.h"
 #include "base/num.h"
 #include "event/json.h"
+#include "gateway/access_table.h"
 #include "gateway/api_body.h"
 #include "gateway/api_question.h"
 #include "gateway/api_rows.h"
@@ -295,12 +296,11 @@ struct verbs {
 /* Those that who may ask. */
 static void list_verb(void *arg, const char *name, enum access_action action)
 {
-    static const char *const actions[ACCESS_ACTIONS] = {"join",  "publish", "register", "lookup", "subscribe",
-                                                        "query", "summary", "control"};
     struct verbs *v = arg;
-    if (access_allows(v->who, action, SLICE_LIT("")))
+    bool is_free = action == ACCESS_ACTIONS; /* nobody needs a right for it */
+    if (is_free || access_allows(v->who, action, SLICE_LIT("")))
         strbuf_printf(&v->out, "%s{\"verb\":\"%s\",\"action\":\"%s\"}", v->n++ ? ",\n" : "", name,
-                      actions[action]);
+                      is_free ? "" : access_action_name(action));
 }
 
 static void list_verbs(struct http_request *r)

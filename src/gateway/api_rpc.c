@@ -373,6 +373,7 @@ void api_rpc(struct http_request *r)
         return;
     }
     c->request = r;
+    r->identity.interface = "xmlrpc";
     r->state = c;
     r->gone = on_gone;
     int e = xmlrpc_read(r->body, &c->call, &why);

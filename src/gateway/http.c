@@ -379,7 +379,11 @@ static bool identify(struct http_request *r)
         return true;
     if (found == 0 && http_token_same(token, slice_str(r->http->token))) {
         r->identity = (struct access_identity){
-            .kind = ACCESS_OWNER, .uid = UINT32_MAX, .table = r->options->access};
+            .kind = ACCESS_OWNER, .uid = UINT32_MAX, .table = r->options->access, .interface = "http"};
+        return true;
+    }
+    if (found == 0 && access_by_token(r->options->access, token, &r->identity) == 0) {
+        r->identity.interface = "http";
         return true;
     }
     http_problem(r, 401, "the token is not known here; the owner's is in the file http.token of the gateway");

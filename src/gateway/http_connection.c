@@ -252,7 +252,8 @@ int connection_identify(const struct http_connection *c, struct access_identity 
                                              [TLS_GATEWAY] = ACCESS_GATEWAY,
                                              [TLS_OPERATOR] = ACCESS_OPERATOR};
     struct tls_identity who = {.role = TLS_NOBODY};
-    *out = (struct access_identity){.uid = UINT32_MAX, .table = c->http->options.access};
+    *out = (struct access_identity){
+        .uid = UINT32_MAX, .table = c->http->options.access, .interface = "http"};
     const SSL *ssl = c->is_tls ? bufferevent_openssl_get_ssl(c->io) : NULL;
     int r = ssl ? tls_identify_ssl(ssl, &who) : 0;
     if (r < 0)

@@ -31,6 +31,7 @@ static const struct verb *const verbs[] = {
     &verb_schemas,
     &verb_subscriptions,
     &verb_ledger,
+    &verb_access,
     &verb_worker,
     &verb_sensor,
     &verb_activate,

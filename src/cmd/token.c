@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* gridline token: a one-time token, with which a host joins the site. */
 #include "base/clock.h"
+#include "base/text.h"
 #include "cmd/file.h"
 #include "cmd/say.h"
 #include "cmd/site_folders.h"
@@ -10,7 +11,7 @@
 #include <errno.h>
 
 struct token_options {
-    const char *dir, *host, *operator_name, *gateway_name;
+    const char *dir, *host, *operator_name, *gateway_name, *http_name;
     bool any_host;
     struct option_texts gateways;
     int64_t ttl_ns;
@@ -21,15 +22,39 @@ static const int64_t ttl_max_ns = INT64_C(31) * 86400 * NS_PER_S;
 /* Whom it is for; exactly one must be given. */
 static bool choose(const struct token_options *o, struct site_token *out)
 {
-    int n = (o->host != NULL) + (o->operator_name != NULL) + (o->gateway_name != NULL) + o->any_host;
+    int n = (o->host != NULL) + (o->operator_name != NULL) + (o->gateway_name != NULL) + o->any_host +
+            (o->http_name != NULL);
     if (n != 1) {
-        say("give one of --host NAME, --operator NAME, --gateway-name NAME, --any-host: a token is for one "
-            "bearer");
+        say("give one of --host NAME, --operator NAME, --gateway-name NAME, --any-host, --http NAME: a token is for "
+            "one bearer");
         return false;
     }
     out->role = o->operator_name ? TLS_OPERATOR : o->gateway_name ? TLS_GATEWAY : TLS_AGENT;
     out->name = o->operator_name ? o->operator_name : o->gateway_name ? o->gateway_name : o->host;
     return true;
+}
+
+/* Nothing is kept of it: the section goes into the gateway's configuration, the token to whoever asks by HTTP. */
+static int make_http(const char *name)
+{
+    struct diag why = {0};
+    struct strbuf text = {0}, sha256 = {0};
+    if (!text_is_name(slice_str(name))) {
+        say("'%.60s' is no name: 1 to 128 letters, digits and . _ : -", name);
+        return EXIT_USAGE;
+    }
+    const struct secure_site_ops *site = secure_load_site(&why);
+    int r = site ? site->http_token(&text, &sha256) : -ENOENT;
+    if (r < 0)
+        say("%s", site ? err_text(r) : why.message);
+    else
+        say_plain("for gateway.conf: token %s { sha256 = \"%s\" }", name, sha256.p);
+    strbuf_add_char(&text, '\n');
+    int code = r < 0 ? EXIT_FAILED : file_print(&text);
+    if (r < 0)
+        strbuf_fini(&text);
+    strbuf_fini(&sha256);
+    return code;
 }
 
 static int token_run(void *state, struct operands words)
@@ -41,6 +66,8 @@ static int token_run(void *state, struct operands words)
     struct site_token wanted = {.ttl_ns = o->ttl_ns};
     if (!choose(o, &wanted))
         return EXIT_USAGE;
+    if (o->http_name)
+        return make_http(o->http_name);
     if (o->ttl_ns <= 0 || o->ttl_ns > ttl_max_ns) {
         say("--ttl: a token lives more than 0 s and at most 31 days");
         return EXIT_USAGE;
@@ -76,6 +103,9 @@ static const struct option_spec table[] = {
     {0, "gateway-name", OPTION_TEXT, "NAME", AT(gateway_name), "for another gateway of the site"},
     {0, "any-host", OPTION_FLAG, NULL, AT(any_host),
      "for the agent of whichever host uses it first, under any name"},
+    {0, "http", OPTION_TEXT, "NAME", AT(http_name),
+     "for a program that asks by HTTP, again and again: prints it, and on standard error the section "
+     "`token NAME` for the gateway's configuration"},
     {0, "ttl", OPTION_DURATION, "TIME", AT(ttl_ns), "how long it can be used (default 1h)"},
     {'g', "gateway", OPTION_TEXTS, "ADDRESS", AT(gateways),
      "where to join, `tls://HOST[:PORT]` (default: the names in the gateway's certificate); can be given "
@@ -90,6 +120,7 @@ static const struct example examples[] = {
     {"gridline token --host node1", "For node1, for an hour"},
     {"gridline token --host node1 | ssh node1 'gridline join -'", "And used at once"},
     {"gridline token --operator ann --ttl 1d", "For a person"},
+    {"gridline token --http dash >dash.token", "For a dashboard, by HTTP"},
     {NULL, NULL},
 };
 
@@ -104,7 +135,9 @@ const struct verb verb_token = {
                    "and nobody but the gateway learns the secret. Whoever has it first can use it: send it "
                    "by a way that "
                    "you trust.\n"
-                   "The site keeps a hash of it only, in `tokens`. Removing that file withdraws the token.",
+                   "The site keeps a hash of it only, in `tokens`. Removing that file withdraws the token.\n"
+                   "With `--http` it is not for joining and not used up: what its NAME may do is in the gateway's "
+                   "access table, as `token:NAME` (docs/access.md). Removing the section withdraws it.",
     .options = table,
     .examples = examples,
     .state_size = sizeof(struct token_options),

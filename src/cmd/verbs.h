@@ -5,6 +5,7 @@
 
 #include "cmd/options.h"
 
+extern const struct verb verb_access;
 extern const struct verb verb_activate;
 extern const struct verb verb_agent;
 extern const struct verb verb_collect;

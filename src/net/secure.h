@@ -61,6 +61,7 @@ struct secure_site_ops {
     uint32_t size;
     int (*init)(const struct site_init *o, int64_t now_ns, struct strbuf *operator_dir, struct diag *why);
     int (*token)(const struct site_token *o, int64_t now_ns, struct strbuf *out, struct diag *why);
+    int (*http_token)(struct strbuf *token, struct strbuf *sha256); /* pki/token.h */
     /* The name and role that a token is for; "" = any host. */
     int (*read_token)(const char *token, struct tls_identity *out, struct diag *why);
     /* Joins, and writes the identity. -EEXIST: dir has one that is valid; -EACCES: the gateway refused;

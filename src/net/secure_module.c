@@ -305,6 +305,7 @@ __attribute__((visibility("default"))) const struct secure_site_ops gridline_sec
     .size = sizeof(struct secure_site_ops),
     .init = site_init,
     .token = site_token,
+    .http_token = token_make_http,
     .read_token = read_token,
     .join = joiner_join,
 };

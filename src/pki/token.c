@@ -10,11 +10,13 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <openssl/crypto.h>
 #include <openssl/rand.h>
 #include <openssl/sha.h>
 #include <unistd.h>
 
-#define PREFIX "gl1_"
+#define PREFIX      "gl1_"
+#define HTTP_PREFIX "glh_"
 enum { FILE_NAME = 2 * SHA256_DIGEST_LENGTH + 1 };
 
 /* ---------------------------------------------------------------- as text */
@@ -124,6 +126,20 @@ static void file_name(struct slice secret, char out[FILE_NAME])
         out[2 * i + 1] = digits[hash[i] & 15];
     }
     out[FILE_NAME - 1] = '\0';
+}
+
+int token_make_http(struct strbuf *token, struct strbuf *sha256)
+{
+    unsigned char secret[32];
+    char hash[FILE_NAME];
+    if (RAND_bytes(secret, sizeof secret) != 1)
+        return -EIO;
+    strbuf_add_str(token, HTTP_PREFIX);
+    add_base64url(token, slice_of((const char *)secret, sizeof secret));
+    OPENSSL_cleanse(secret, sizeof secret);
+    file_name(strbuf_slice(token), hash);
+    strbuf_add_str(sha256, hash);
+    return strbuf_failed(token) || strbuf_failed(sha256) ? -ENOMEM : 0;
 }
 
 /* Takes "KEY VALUE\n" from the front. */

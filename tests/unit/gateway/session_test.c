@@ -572,6 +572,78 @@ static void test_lease(void **state)
     close_bench(&b);
 }
 
+struct listed {
+    unsigned frames, sensors, lists;
+    char host[16];
+};
+
+static void on_sensors(void *arg, struct worker *w, const struct frame_sensors *list)
+{
+    struct listed *l = arg;
+    l->frames++;
+    l->sensors += list->n;
+    l->lists += !list->has_more;
+    (void)snprintf(l->host, sizeof l->host, "%s", w->host);
+}
+
+/* Lists of sensors, in one frame and in many; those that can't be ends their connection. */
+static void test_sensors(void **state)
+{
+    (void)state;
+    static const char bad[][8] = {"", "\1\0\0\0\0", "\2\1\0\0\0"}; /* empty; goes on with nothing; a sensor that is not there */
+    struct bench b;
+    struct listed listed = {0};
+    struct strbuf out = {0}, in = {0};
+    struct sensors_writer w;
+    char name[32], why[SENSORS_WHY_MAX];
+    open_bench(&b);
+    b.all.on_sensors = on_sensors;
+    b.all.sensors_arg = &listed;
+    memset(why, 'w', sizeof why);
+    int fd = dial(&b);
+    say_hello_as(&out, 1, PEER_AGENT);
+    put_register(&out, 0, "h", 1);
+    assert_true(send_all(&b, fd, strbuf_slice(&out)));
+    assert_int_equal(get_lease(&b, fd, &in).status, LEASE_GRANTED);
+    strbuf_reset(&out);
+    sensors_begin(&w, &out);
+    for (unsigned i = 0; i < 100; i++) {
+        struct sensors_one s = {.events = {"", 0}, .schemas = {"", 0}, .mode = {"", 0}, .status = {"", 0}};
+        (void)snprintf(name, sizeof name, "exec/%u", i);
+        s.sensor = slice_str(name);
+        s.why = slice_of(why, sizeof why);
+        assert_true(sensors_add(&w, &s));
+    }
+    sensors_end(&w);
+    frame_put_renew(&out, 0, &(struct frame_renew){.number = 1});
+    assert_true(send_all(&b, fd, strbuf_slice(&out)));
+    assert_int_equal(get_lease(&b, fd, &in).number, 1); /* all before it has been looked at */
+    assert_true(listed.frames > 2);
+    assert_int_equal(listed.sensors, 100);
+    assert_int_equal(listed.lists, 1);
+    assert_string_equal(listed.host, "h");
+    (void)close(fd);
+    for (size_t i = 0; i <= sizeof bad / sizeof *bad; i++) {
+        struct frame_bye_reason bye;
+        bool is_early = i == sizeof bad / sizeof *bad; /* well made, and before a lease */
+        fd = dial(&b);
+        strbuf_reset(&out);
+        strbuf_reset(&in);
+        say_hello_as(&out, 2, PEER_AGENT);
+        if (!is_early)
+            put_register(&out, 0, "h", 2);
+        frame_put(&out, FRAME_SENSORS, 0, is_early ? slice_of("\2\0\0\0\0", 5) : slice_of(bad[i], i ? 5 : 0));
+        assert_true(send_all(&b, fd, strbuf_slice(&out)));
+        assert_int_equal(frame_get_bye(receive(&b, fd, &in, FRAME_BYE).payload, &bye), 0);
+        assert_int_equal(bye.reason, BYE_PROTOCOL);
+        (void)close(fd);
+    }
+    assert_int_equal(listed.lists, 1);
+    strbuf_fini(&out);
+    strbuf_fini(&in);
+    close_bench(&b);
+}
+
 struct drained {
     const struct bench *bench;
     unsigned times, live; /* how often it was asked; of these, while the worker had its lease */
@@ -798,6 +870,7 @@ int main(void)
         cmocka_unit_test(test_never_reads),    cmocka_unit_test(test_lines),
         cmocka_unit_test(test_too_many),       cmocka_unit_test(test_shut_down),
         cmocka_unit_test(test_lease),          cmocka_unit_test(test_replaced),
+        cmocka_unit_test(test_sensors),
         cmocka_unit_test(test_last_datagrams), cmocka_unit_test(test_relay),
         cmocka_unit_test(test_not_allowed),    cmocka_unit_test(test_many_silent),
         cmocka_unit_test(test_samples),        cmocka_unit_test(test_malformed_samples),

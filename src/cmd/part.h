@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* part.h - a program that another one of gridline's keeps running: started, found ready, started again when it
- * dies, and ended.
+/* part.h - a program that another one of gridline's keeps running: started, found ready, started again when
+ * it dies, and ended.
  *
- * The owner blocks SIGCHLD and the signals that are to end it, and waits for them in part_wait. A part is in a
- * process group of its own, so that Ctrl-C reaches the owner alone, which ends its parts in order; it is sent
- * SIGTERM by the kernel if its owner is killed. One thread. */
+ * The owner blocks SIGCHLD and the signals that are to end it, and waits for them in part_wait. A part is in
+ * a process group of its own, so that Ctrl-C reaches the owner alone, which ends its parts in order; it is
+ * sent SIGTERM by the kernel if its owner is killed. One thread. */
 #ifndef GRIDLINE_CMD_PART_H
 #define GRIDLINE_CMD_PART_H
 
@@ -38,16 +38,17 @@ void part_fini(struct part *p); /* it has ended */
 int part_start(struct part *p);
 bool part_is_ready(const struct part *p);
 
-/* Waits until something happens, at most that long: the signal that is to end the owner; SIGCHLD: some part may
- * have ended (part_look); 0: the time is over. */
+/* Waits until something happens, at most that long: the signal that is to end the owner; SIGCHLD: some part
+ * may have ended (part_look); 0: the time is over. */
 int part_wait(int64_t timeout_ns);
-/* Did it end since the last look? Then it is to be started again after a while: at once if it ran for some time, later
- * and later if it does not. */
+/* Did it end since the last look? Then it is to be started again after a while: soon if it ran for some
+ * time, later and later if it does not. */
 bool part_look(struct part *p);
 /* "was killed by signal 9", "ended with exit code 1". */
 void part_print_end(const struct part *p, struct strbuf *out);
 
-/* SIGTERM, and after PART_GRACE_S, or if a signal comes after a second of it, SIGKILL. False: it had to be killed. */
+/* SIGTERM, and after PART_GRACE_S, or if a signal comes after a second of it, SIGKILL. False: it had to be
+ * killed. */
 enum { PART_GRACE_S = 10 };
 bool part_stop(struct part *p);
 

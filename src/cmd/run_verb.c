@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* gridline run: a gateway and an agent on this host, for whoever wants to look at it now. They are the programs of a
- * grid, with their defaults and without its configuration: loopback alone, state in one folder. */
+/* gridline run: a gateway and an agent on this host, for whoever wants to look at it now. They are the
+ * programs of a grid, with their defaults and without its configuration: loopback alone, state in one folder.
+ */
 #include "base/clock.h"
 #include "base/directory.h"
 #include "cmd/part.h"
@@ -40,8 +41,8 @@ struct here {
 
 /* ---------------------------------------------------------------- places */
 
-/* Where the gateway would keep its state and its socket, by default: ours is beside it, and the socket is there, where
- * every command looks for it. */
+/* Where the gateway would keep its state and its socket, by default: ours is beside it, and the socket is
+ * there, where every command looks for it. */
 static int default_places(struct here *h)
 {
     const struct config_flags flags = {.file = "/dev/null"};
@@ -74,7 +75,8 @@ static int given_places(struct here *h)
     return EXIT_OK;
 }
 
-/* One at a time in a folder. The lock goes with the process, whatever ends it; who has it is written there for people. */
+/* One at a time in a folder. The lock goes with the process, whatever ends it; who has it is written there
+ * for people. */
 static int take_lock(struct here *h)
 {
     struct strbuf path = {0};
@@ -145,7 +147,8 @@ static void say_end(const struct part *p, const char *before, const char *behind
     strbuf_fini(&end);
 }
 
-/* Its first start: that it fails is told, and the end. EXIT_OK, EXIT_FAILED, or *signo says that it is to end. */
+/* Its first start: that it fails is told, and the end. EXIT_OK, EXIT_FAILED, or *signo says that it is to
+ * end. */
 static int start_first(struct part *p, int *signo)
 {
     int64_t until = clock_mono_ns() + START_S * NS_PER_S;
@@ -206,7 +209,8 @@ static int count_live(void *arg, const struct frame_answer *row)
 
 static bool is_live(const struct here *h)
 {
-    const struct ask_options options = {.gateway = h->socket.p, .prog = "gridline-run", .timeout_ns = 2 * NS_PER_S};
+    const struct ask_options options = {
+        .gateway = h->socket.p, .prog = "gridline-run", .timeout_ns = 2 * NS_PER_S};
     const struct ask_question q = {.verb = SLICE_LIT("hosts")};
     struct ask_end end;
     struct ask *a;
@@ -317,10 +321,11 @@ static void tell_next(const struct here *h)
     if (h->options->dir)
         strbuf_printf(&gateway, " --gateway %s", h->socket.p);
     const char *where = strbuf_slice(&gateway).p;
-    say_plain("\nThis is host %s; the events and all else are kept in %s. Ctrl-C ends it.\nFrom another terminal:\n"
-              "    gridline hosts%s\n    gridline tail -e vector%s\n    gridline sensor list --all%s\n"
-              "    gridline ledger%s",
-              host_name(), h->dir.p, where, where, where, where);
+    say_plain(
+        "\nThis is host %s; the events and all else are kept in %s. Ctrl-C ends it.\nFrom another terminal:\n"
+        "    gridline hosts%s\n    gridline tail -e vector%s\n    gridline sensor list --all%s\n"
+        "    gridline ledger%s",
+        host_name(), h->dir.p, where, where, where, where);
     strbuf_fini(&gateway);
 }
 
@@ -411,7 +416,7 @@ static int run_run(void *state, struct operands unused)
     static const struct table_column columns[] = {{"part", 0}, {"process", 0}, {"address", 0}, {NULL, 0}};
     const struct run_options *o = state;
     struct here h = {.options = o, .lock = -1, .table_options = {.event = "run", .columns = columns}};
-    (void)unused; /* it has none */
+    (void)unused;                /* it has none */
     if (o->port >= UINT16_MAX) { /* HTTP's is one more */
         say("--port: %" PRIu64 " is no port", o->port);
         return EXIT_USAGE;
@@ -433,15 +438,19 @@ static int run_run(void *state, struct operands unused)
 
 static const struct option_spec table[] = {
     {'d', "dir", OPTION_FILE, "DIR", AT(dir),
-     "keep everything in DIR, sockets too (default: `gridline/run` in $XDG_STATE_HOME or ~/.local/state, root's in "
+     "keep everything in DIR, sockets too (default: `gridline/run` in $XDG_STATE_HOME or ~/.local/state, "
+     "root's in "
      "/var/lib; the sockets are where commands look for them)"},
-    {'p', "port", OPTION_SIZE, "PORT", AT(port), "listen on this port of 127.0.0.1, and for HTTP on the next (default 14830; 0: any that are free)"},
-    {0, "set-agent", OPTION_TEXTS, "KEY=VALUE", AT(agent), "change a configuration key of the agent, e.g. `disk.every=5s`"},
+    {'p', "port", OPTION_SIZE, "PORT", AT(port),
+     "listen on this port of 127.0.0.1, and for HTTP on the next (default 14830; 0: any that are free)"},
+    {0, "set-agent", OPTION_TEXTS, "KEY=VALUE", AT(agent),
+     "change a configuration key of the agent, e.g. `disk.every=5s`"},
     {0, "set-gateway", OPTION_TEXTS, "KEY=VALUE", AT(gateway),
      "change one of the gateway, e.g. `journal_max=100MiB`"},
     {'t', "format", OPTION_TEXT, "FORMAT", AT(format),
      "say what is where as `table` (default), `json`, `csv`, `ulm`, `xml`, or another of the formats"},
-    {'v', "verbose", OPTION_FLAG, NULL, AT(is_verbose), "show everything that agent and gateway have to say, not errors alone"},
+    {'v', "verbose", OPTION_FLAG, NULL, AT(is_verbose),
+     "show everything that agent and gateway have to say, not errors alone"},
     {'q', "quiet", OPTION_FLAG, NULL, AT(is_quiet), "say nothing but errors"},
     {0},
 };
@@ -451,7 +460,8 @@ static const struct run_options defaults = {.port = PORT};
 static const struct example examples[] = {
     {"gridline run", "Watch this host, now"},
     {"gridline run --dir /tmp/try --port 0", "The same, apart from all else on this host"},
-    {"gridline run --set-agent vector.every=100ms --set-agent disk.mode=on-request", "Sensors as you want them"},
+    {"gridline run --set-agent vector.every=100ms --set-agent disk.mode=on-request",
+     "Sensors as you want them"},
     {NULL, NULL},
 };
 
@@ -459,14 +469,16 @@ const struct verb verb_run = {
     .name = "run",
     .summary = "agent and gateway here, now",
     .operands = "",
-    .description =
-        "Starts a gateway and an agent on this host that need no configuration and use none: the gateway listens on "
-        "loopback alone, the agent runs its default sensors. When both are ready it says where they are, and then keeps "
-        "them running: one that dies is started again, after a while if it dies again.\n"
-        "In the foreground, until SIGINT (Ctrl-C), SIGTERM or SIGHUP; then both end, the agent first, and nothing is left "
-        "but the events. A second signal kills them. If it is killed itself, they end, too.\n"
-        "As root or as any user. One runs in a folder at a time.\n"
-        "Ends with 1 if a part does not start, or had to be killed.",
+    .description = "Starts a gateway and an agent on this host that need no configuration and use none: the "
+                   "gateway listens on "
+                   "loopback alone, the agent runs its default sensors. When both are ready it says where "
+                   "they are, and then keeps "
+                   "them running: one that dies is started again, after a while if it dies again.\n"
+                   "In the foreground, until SIGINT (Ctrl-C), SIGTERM or SIGHUP; then both end, the agent "
+                   "first, and nothing is left "
+                   "but the events. A second signal kills them. If it is killed itself, they end, too.\n"
+                   "As root or as any user. One runs in a folder at a time.\n"
+                   "Ends with 1 if a part does not start, or had to be killed.",
     .options = table,
     .examples = examples,
     .lists_formats = true,

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A step collects all wants anew (a subscription and a pattern each), and goes on with the workers where the step
- * before ended: first those that have registered, then, if subscriptions changed, round all ids once. A change
- * meanwhile makes it a whole round from where it is, so that nobody waits for ever behind changes.
+/* A step collects all wants anew (a subscription and a pattern each), and goes on with the workers where the
+ * step before ended: first those that have registered, then, if subscriptions changed, round all ids once. A
+ * change meanwhile makes it a whole round from where it is, so that nobody waits for ever behind changes.
  *
- * What a worker is asked for is made canonical (sorted, each pattern once), so that its hash tells whether it is
- * what the worker was told. Rejected: keeping the bytes for each worker (64 KiB of 10,000 workers for the sake of
- * collisions of 64 bits); following each subscription to its workers (work for every worker, again). */
+ * What a worker is asked for is made canonical (sorted, each pattern once), so that its hash tells whether it
+ * is what the worker was told. Rejected: keeping the bytes for each worker (64 KiB of 10,000 workers for the
+ * sake of collisions of 64 bits); following each subscription to its workers (work for every worker, again).
+ */
 #include "gateway/demand.h"
 
 #include "base/arena.h"
@@ -24,16 +25,16 @@ enum {
     COST_OF_TEST = 1,   /* of a want for a worker; */
     COST_OF_WANT = 4,   /* of one that goes into a list; */
     COST_OF_FRAME = 200,
-    SHARE = 20,          /* looking at changes takes a part in so many of the loop's time, */
-    SHARE_OF_ROUND = 4,  /* and going on with a round this one */
+    SHARE = 20,         /* looking at changes takes a part in so many of the loop's time, */
+    SHARE_OF_ROUND = 4, /* and going on with a round this one */
     REGISTERED_MAX = 4096
 };
 
 /* A pattern of a subscription. */
 struct want {
     struct slice pattern;
-    uint32_t period_ms;              /* 0 = the sensor's own */
-    const struct selector *selector; /* which hosts; NULL = all */
+    uint32_t period_ms;                /* 0 = the sensor's own */
+    const struct selector *selector;   /* which hosts; NULL = all */
     const struct access_identity *who; /* where it may; NULL = everywhere */
 };
 
@@ -57,12 +58,12 @@ struct demand {
     size_t n_registered;
     uint32_t next, left; /* of the round: this id, and so many from it on */
     int64_t idle_until_ns;
-    uint32_t number;            /* of the last frame */
+    uint32_t number;               /* of the last frame */
     bool is_coarse, has_no_memory; /* it was said */
     struct demand_counts counts;
 
     /* Of a step: */
-    struct arena arena; /* patterns */
+    struct arena arena;            /* patterns */
     struct wants general, special; /* general: of every worker */
     bool has_failed;               /* no memory for all of them */
     const struct access_identity *last_who;
@@ -224,8 +225,8 @@ static void put_coarse(struct demand *d, size_t n)
     d->list_is_coarse = true;
 }
 
-/* Sorted, so of each pattern 0 (the sensor's own period, which nobody knows here) comes first, then the smallest
- * other: the rest says nothing new. */
+/* Sorted, so of each pattern 0 (the sensor's own period, which nobody knows here) comes first, then the
+ * smallest other: the rest says nothing new. */
 static void put_all(struct demand *d, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
@@ -286,9 +287,10 @@ static void tell(struct demand *d, struct worker *w, struct told *told)
     d->counts.sent++;
     d->counts.coarse += d->list_is_coarse;
     if (d->list_is_coarse && !d->is_coarse)
-        log_error("%s is asked for more different patterns of events than fit into a demand: it is asked for all "
-                  "events instead, as are others like it",
-                  w->host);
+        log_error(
+            "%s is asked for more different patterns of events than fit into a demand: it is asked for all "
+            "events instead, as are others like it",
+            w->host);
     d->is_coarse |= d->list_is_coarse;
 }
 
@@ -324,7 +326,9 @@ static void start_timer(struct demand *d, int ms)
 static void wait_for_more(struct demand *d)
 {
     int64_t ms = (d->idle_until_ns - clock_mono_ns()) / 1000000 + 1;
-    start_timer(d, ms < DEMAND_DELAY_MS ? DEMAND_DELAY_MS : ms > DEMAND_DELAY_MAX_MS ? DEMAND_DELAY_MAX_MS : (int)ms);
+    start_timer(d, ms < DEMAND_DELAY_MS       ? DEMAND_DELAY_MS
+                   : ms > DEMAND_DELAY_MAX_MS ? DEMAND_DELAY_MAX_MS
+                                              : (int)ms);
 }
 
 /* One more worker of those to be looked at; NULL with *is_done: that was the last. */

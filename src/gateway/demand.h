@@ -2,14 +2,15 @@
 /* demand.h - what the gateway's consumers ask of its workers' sensors that run on request (JM-2, SV-5).
  *
  * A subscription that names events is a request to every worker that its host patterns and its owner's access
- * leave; one without patterns takes what is sent anyway. What the configuration lists (`demand`) is a request to
- * all, for as long as the gateway runs: for observers, latest and summaries, the archive. Each worker is told
- * (net/demand.h) the patterns that it is asked for, with the smallest period of each, when that is something else
- * than it was told last, and after it has registered.
+ * leave; one without patterns takes what is sent anyway. What the configuration lists (`demand`) is a request
+ * to all, for as long as the gateway runs: for observers, latest and summaries, the archive. Each worker is
+ * told (net/demand.h) the patterns that it is asked for, with the smallest period of each, when that is
+ * something else than it was told last, and after it has registered.
  *
  * Changes are waited for a moment (DEMAND_DELAY_MS) and looked at together, a piece at a time: however many
- * workers and subscriptions there are, the loop is held up for some ms at a time, and a fraction of its time. Workers that are asked for the same share one list; without host patterns
- * and with full access that is all of them: a look at a worker is then comparing two numbers. 16 bytes a worker.
+ * workers and subscriptions there are, the loop is held up for some ms at a time, and a fraction of its time.
+ * Workers that are asked for the same share one list; without host patterns and with full access that is all
+ * of them: a look at a worker is then comparing two numbers. 16 bytes a worker.
  *
  * More than DEMAND_MAX different patterns for one worker, or DEMAND_BYTES_MAX of them, are asked for as `*`:
  * nobody who asks goes without, and it is said in the log, and counted. On the loop. */

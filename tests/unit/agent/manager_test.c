@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sensors on request: who asks for what, how often they run then, and that they stop. Real sensors; time is the
- * test's. */
+/* Sensors on request: who asks for what, how often they run then, and that they stop. Real sensors; time is
+ * the test's. */
 #include "unit/test.h"
 
 #include "agent/manager.h"
@@ -57,8 +57,8 @@ static void configure(const char *const *settings, size_t n)
 
 static int set_up(void **state)
 {
-    static const char *const settings[] = {"defaults=false",     "cpu.mode=on-request", "cpu.every=2s",
-                                           "cpu.fastest=500ms",  "memory.mode=on-request", "memory.every=50ms",
+    static const char *const settings[] = {"defaults=false",    "cpu.mode=on-request",    "cpu.every=2s",
+                                           "cpu.fastest=500ms", "memory.mode=on-request", "memory.every=50ms",
                                            "load.every=1s"};
     (void)state;
     memset(askers, 0, sizeof askers);
@@ -210,7 +210,7 @@ static void the_budget_slows_what_is_asked_for(void **state)
 static void a_reload_keeps_requests(void **state)
 {
     static const char *const on[] = {"defaults=false", "cpu.mode=on-request", "cpu.every=9s"},
-                      *const always[] = {"defaults=false", "cpu.mode=always", "cpu.every=9s"};
+                             *const always[] = {"defaults=false", "cpu.mode=always", "cpu.every=9s"};
     (void)state;
     ask(0, "cpu", 700 * MS);
     configure(on, 3);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What workers are asked for. Real workers; subscriptions, selectors and access are the test's own, behind their
- * headers. */
+/* What workers are asked for. Real workers; subscriptions, selectors and access are the test's own, behind
+ * their headers. */
 #include "unit/test.h"
 
 #include "base/clock.h"
@@ -42,7 +42,8 @@ struct subscriptions {
 static struct subscriptions subscriptions;
 static size_t tests; /* of access and of host patterns */
 
-void subscriptions_each(struct subscriptions *all, void (*fn)(void *arg, const struct subscription_info *i), void *arg)
+void subscriptions_each(struct subscriptions *all, void (*fn)(void *arg, const struct subscription_info *i),
+                        void *arg)
 {
     all->asked++;
     for (size_t i = 0; i < all->n; i++) {
@@ -114,7 +115,7 @@ static int on_send(void *arg, struct worker *w, const struct frame_demand *d)
     assert_ptr_equal(arg, &connection);
     if (refusal)
         return refusal;
-    mem_fail_after(0); /* what follows is the test's own */
+    mem_fail_after(0);             /* what follows is the test's own */
     frame_put_demand(&wire, 0, d); /* as the agent would read it */
     assert_int_equal(frame_read(strbuf_slice(&wire), FRAME_PAYLOAD_MAX, &f), wire.n);
     assert_int_equal(frame_get_demand(f.payload, &got), 0);
@@ -122,7 +123,8 @@ static int on_send(void *arg, struct worker *w, const struct frame_demand *d)
     last_number = got.number;
     strbuf_reset(&told[w->id]);
     while (demand_next(&got.list, &r))
-        strbuf_printf(&told[w->id], "%s%.*s=%u", told[w->id].n ? " " : "", SLICE_ARG(r.events), (unsigned)r.period_ms);
+        strbuf_printf(&told[w->id], "%s%.*s=%u", told[w->id].n ? " " : "", SLICE_ARG(r.events),
+                      (unsigned)r.period_ms);
     strbuf_fini(&wire);
     frames++;
     return 0;
@@ -138,7 +140,8 @@ static struct worker *add_worker(const char *host)
 }
 
 /* The same id again replaces it; hosts and events of limits "": everything. */
-static void subscribe(size_t id, const char *events, const char *hosts, int64_t period_ms, struct limits limits)
+static void subscribe(size_t id, const char *events, const char *hosts, int64_t period_ms,
+                      struct limits limits)
 {
     struct fake *f = &subscriptions.v[id];
     *f = (struct fake){.selector = {hosts}, .limits = limits, .period_ns = period_ms * 1000000};

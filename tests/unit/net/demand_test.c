@@ -128,10 +128,8 @@ static void the_most_frequent_counts(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(goes_there_and_back),
-        cmocka_unit_test(nothing_is_a_list),
-        cmocka_unit_test(what_comes_later_is_ignored),
-        cmocka_unit_test(limits_are_kept),
+        cmocka_unit_test(goes_there_and_back),         cmocka_unit_test(nothing_is_a_list),
+        cmocka_unit_test(what_comes_later_is_ignored), cmocka_unit_test(limits_are_kept),
         cmocka_unit_test(the_most_frequent_counts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -3,10 +3,10 @@
  *
  *     pipe [-n EVENTS] [-c COUNT] [GATEWAY [DESTINATION]]
  *
- * Subscribes at GATEWAY to the event `cpu`, whose fields count clock ticks since the host started, and publishes to DESTINATION (as
- * in gridline.h; default: the gateway, if it is unix: or tcp:) for each host and every EVENTS of them (default 5) an event
- * `cpu.busy`: what part of the time between the first and the last of them its processors were at work, in percent. Ends after
- * COUNT such events, or never. */
+ * Subscribes at GATEWAY to the event `cpu`, whose fields count clock ticks since the host started, and
+ * publishes to DESTINATION (as in gridline.h; default: the gateway, if it is unix: or tcp:) for each host and
+ * every EVENTS of them (default 5) an event `cpu.busy`: what part of the time between the first and the last
+ * of them its processors were at work, in percent. Ends after COUNT such events, or never. */
 #include <gridline/consumer.h>
 
 #include <stdio.h>
@@ -105,8 +105,8 @@ static void on_item(struct pipe *p, const gridline_item *item)
         return;
     case GRIDLINE_ITEM_GAP: /* a window with a hole in it would say something else: all begin anew */
         p->n = 0;
-        (void)fprintf(stderr, "pipe: %llu events are missing: %s\n", (unsigned long long)gridline_item_lost(item),
-                      gridline_item_text(item));
+        (void)fprintf(stderr, "pipe: %llu events are missing: %s\n",
+                      (unsigned long long)gridline_item_lost(item), gridline_item_text(item));
         return;
     case GRIDLINE_ITEM_REFUSED:
         (void)fprintf(stderr, "pipe: refused: %s\n", gridline_item_text(item));
@@ -135,7 +135,8 @@ int main(int argc, char **argv)
     }
     const struct gridline_consumer_options options = {
         .size = sizeof options, .prog = "pipe", .gateways = optind < argc ? argv[optind] : NULL};
-    const struct gridline_subscription wanted = {.size = sizeof wanted, .events = "cpu", .where = "cpu = 'all'"};
+    const struct gridline_subscription wanted = {
+        .size = sizeof wanted, .events = "cpu", .where = "cpu = 'all'"};
     gridline_consumer *in = gridline_consumer_open(&options, why, sizeof why);
     if (!in) {
         (void)fprintf(stderr, "pipe: %s\n", why);

@@ -25,12 +25,14 @@ static void print(const gridline_item *item, const char *field)
     double value;
     switch (gridline_item_kind(item)) {
     case GRIDLINE_ITEM_EVENT:
-        if (gridline_item_head(item, &head, sizeof head) == 0 && gridline_item_number(item, field, &value) > 0)
-            printf("%" PRId64 ".%09" PRId64 " %s %s %s=%g\n", head.time_ns / 1000000000, head.time_ns % 1000000000,
-                   head.host, head.name, field, value);
+        if (gridline_item_head(item, &head, sizeof head) == 0 &&
+            gridline_item_number(item, field, &value) > 0)
+            printf("%" PRId64 ".%09" PRId64 " %s %s %s=%g\n", head.time_ns / 1000000000,
+                   head.time_ns % 1000000000, head.host, head.name, field, value);
         break;
     case GRIDLINE_ITEM_GAP: /* 0: nobody knows how many */
-        printf("# %" PRIu64 " events are missing here: %s\n", gridline_item_lost(item), gridline_item_text(item));
+        printf("# %" PRIu64 " events are missing here: %s\n", gridline_item_lost(item),
+               gridline_item_text(item));
         break;
     case GRIDLINE_ITEM_BROKEN: /* dialled again by itself */
     case GRIDLINE_ITEM_RETRY:

@@ -91,9 +91,11 @@ static void report(const struct collect *c)
     struct reorder_counts n;
     reorder_counts(c->order, &n);
     if (n.late)
-        say("%" PRIu64 " of %" PRIu64 " events came too late to stand in order; --wait gives them longer", n.late, c->given);
+        say("%" PRIu64 " of %" PRIu64 " events came too late to stand in order; --wait gives them longer",
+            n.late, c->given);
     if (n.hurried)
-        say("%" PRIu64 " of %" PRIu64 " events did not wait for others; --memory gives them room", n.hurried, c->given);
+        say("%" PRIu64 " of %" PRIu64 " events did not wait for others; --memory gives them room", n.hurried,
+            c->given);
     if (output_left_out(c->to))
         say("%" PRIu64 " values had no column", output_left_out(c->to));
 }
@@ -137,9 +139,10 @@ static int collect_run(void *state, struct operands gateways)
 
 static const struct option_spec collect_table[] = {
     INCOMING_OPTIONS,
-    INCOMING_OPTION('t', "format", OPTION_TEXT, "FORMAT", format,
-                    "write as FORMAT, one of those below, or `short` (default: `short` on a terminal, by the ending "
-                    "of `--output`, else ndjson)"),
+    INCOMING_OPTION(
+        't', "format", OPTION_TEXT, "FORMAT", format,
+        "write as FORMAT, one of those below, or `short` (default: `short` on a terminal, by the ending "
+        "of `--output`, else ndjson)"),
     INCOMING_OPTION(0, "from", OPTION_TEXT, "WHERE", from,
                     "begin with the `oldest` event that each gateway has (default `now`)"),
     {0, "wait", OPTION_DURATION, "TIME", offsetof(struct collect_options, wait_ns),
@@ -163,16 +166,22 @@ const struct verb verb_collect = {
     .name = "collect",
     .summary = "the events of many gateways as they come, as one log in time order",
     .operands = "[GATEWAY...]",
-    .description =
-        "Subscribes at all the gateways (`unix:PATH`, `tcp://HOST:PORT`, `tls://HOST:PORT`; without any at the one on this "
-        "host) and writes their events as one log in the order of their times, until it is stopped. Each event is held for "
-        "`--wait`, so that earlier ones of other hosts can come before it. One that comes later than that is written all "
-        "the same, where it came: how many stand behind a later one is told at the end. What is held has a bound, "
-        "`--memory`: over it the earliest are written without waiting, and counted.\n"
-        "A gateway that does not answer, or no longer, is reported and dialled until it does; its events go on where they "
-        "stopped. Events that can't be had any more are reported on standard error, and the command ends with 4, as it does "
-        "where a gateway refused.\n"
-        "`--output` writes a file that appears when the command ends; for a log that grows, write to standard output.",
+    .description = "Subscribes at all the gateways (`unix:PATH`, `tcp://HOST:PORT`, `tls://HOST:PORT`; "
+                   "without any at the one on this "
+                   "host) and writes their events as one log in the order of their times, until it is "
+                   "stopped. Each event is held for "
+                   "`--wait`, so that earlier ones of other hosts can come before it. One that comes later "
+                   "than that is written all "
+                   "the same, where it came: how many stand behind a later one is told at the end. What is "
+                   "held has a bound, "
+                   "`--memory`: over it the earliest are written without waiting, and counted.\n"
+                   "A gateway that does not answer, or no longer, is reported and dialled until it does; its "
+                   "events go on where they "
+                   "stopped. Events that can't be had any more are reported on standard error, and the "
+                   "command ends with 4, as it does "
+                   "where a gateway refused.\n"
+                   "`--output` writes a file that appears when the command ends; for a log that grows, write "
+                   "to standard output.",
     .operand_kind = OPERAND_WORDS,
     .operands_max = 64,
     .options = collect_table,

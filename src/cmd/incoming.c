@@ -20,16 +20,19 @@ bool incoming_format(const struct incoming_options *o, const struct encoding **o
         if (o->output)
             *out = encoding_by_suffix(slice_str(o->output));
         if (!*out)
-            *out = !o->output && isatty(STDOUT_FILENO) ? &encoding_short : encoding_by_name(SLICE_LIT("ndjson"));
+            *out =
+                !o->output && isatty(STDOUT_FILENO) ? &encoding_short : encoding_by_name(SLICE_LIT("ndjson"));
         return true;
     }
     *out = strcmp(o->format, "short") == 0 ? &encoding_short : encoding_by_name(slice_str(o->format));
     if (!*out)
-        say("--format: there is no '%.40s'; there are short, ulm, bp, ndjson, xml, csv and binary", o->format);
+        say("--format: there is no '%.40s'; there are short, ulm, bp, ndjson, xml, csv and binary",
+            o->format);
     return *out != NULL;
 }
 
-int incoming_open(struct incoming *in, const struct incoming_options *o, const char *gateways, const char *prog)
+int incoming_open(struct incoming *in, const struct incoming_options *o, const char *gateways,
+                  const char *prog)
 {
     char why[200];
     const struct gridline_subscription s = {.size = sizeof s,
@@ -82,7 +85,8 @@ static void on_gap(struct incoming *in, const struct gridline_item *item)
     in->gaps++;
     in->lost += lost;
     if (lost)
-        (void)snprintf(text, sizeof text, "%" PRIu64 " events are missing here: %s", lost, gridline_item_text(item));
+        (void)snprintf(text, sizeof text, "%" PRIu64 " events are missing here: %s", lost,
+                       gridline_item_text(item));
     else
         (void)snprintf(text, sizeof text, "events are missing here, nobody knows how many: %s",
                        gridline_item_text(item));
@@ -92,7 +96,8 @@ static void on_gap(struct incoming *in, const struct gridline_item *item)
 static void on_refused(struct incoming *in, const struct gridline_item *item)
 {
     char text[300];
-    (void)snprintf(text, sizeof text, "%s refused: %s", gridline_item_gateway(item), gridline_item_text(item));
+    (void)snprintf(text, sizeof text, "%s refused: %s", gridline_item_gateway(item),
+                   gridline_item_text(item));
     say_of(in, item, text);
 }
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* incoming.h - events as they come from gateways, for `tail` and `collect`: the options of a subscription, one consumer
- * (gridline/consumer.h), and everything that is no event said on standard error. Results are exit codes. */
+/* incoming.h - events as they come from gateways, for `tail` and `collect`: the options of a subscription,
+ * one consumer (gridline/consumer.h), and everything that is no event said on standard error. Results are
+ * exit codes. */
 #ifndef GRIDLINE_CMD_INCOMING_H
 #define GRIDLINE_CMD_INCOMING_H
 
@@ -53,15 +54,17 @@ struct incoming {
     int64_t until_ns;    /* 0 = no limit */
 };
 
-/* Sets format: by its name, or by the ending of the output, or `short` on a terminal, else ndjson. false: said. */
+/* Sets format: by its name, or by the ending of the output, or `short` on a terminal, else ndjson. false:
+ * said. */
 bool incoming_format(const struct incoming_options *o, const struct encoding **out);
 
 /* gateways NULL: by default. incoming_close in any case. An exit code. */
-int incoming_open(struct incoming *in, const struct incoming_options *o, const char *gateways, const char *prog);
+int incoming_open(struct incoming *in, const struct incoming_options *o, const char *gateways,
+                  const char *prog);
 void incoming_close(struct incoming *in);
 
-/* 1: *item has events (item->batch, from item->at on); 0: none in wait_ms (-1: until it is over); -1: it is over:
- * in->code, EXIT_OK when time was up or a signal came. */
+/* 1: *item has events (item->batch, from item->at on); 0: none in wait_ms (-1: until it is over); -1: it is
+ * over: in->code, EXIT_OK when time was up or a signal came. */
 int incoming_next(struct incoming *in, int wait_ms, const struct gridline_item **item);
 /* The exit code of the whole: code, or EXIT_PARTLY where that is EXIT_OK and something is missing. */
 int incoming_result(const struct incoming *in, int code);

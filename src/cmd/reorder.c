@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A heap by (time, number): number counts arrivals. Batches stand in a list in the order in which they came: those whose
- * wait is over are at its front. The latest time in one of them is the limit up to which everything is given, so that what
- * came early is not held up by what comes later and is earlier, again and again. */
+/* A heap by (time, number): number counts arrivals. Batches stand in a list in the order in which they came:
+ * those whose wait is over are at its front. The latest time in one of them is the limit up to which
+ * everything is given, so that what came early is not held up by what comes later and is earlier, again and
+ * again. */
 #include "cmd/reorder.h"
 
 #include "base/mem.h"
@@ -148,7 +149,8 @@ int reorder_add(struct reorder *r, struct batch *b, size_t first, int64_t now_ns
         mem_free(h);
         return -ENOMEM;
     }
-    *h = (struct held){.batch = batch_ref(b), .came_ns = now_ns, .latest_ns = INT64_MIN, .left = b->n - first};
+    *h =
+        (struct held){.batch = batch_ref(b), .came_ns = now_ns, .latest_ns = INT64_MIN, .left = b->n - first};
     for (size_t i = first; i < b->n; i++) {
         const struct event *e = &b->events[i];
         int64_t at_ns = e->time_ns > utc_ns + REORDER_AHEAD_NS ? utc_ns : e->time_ns;

@@ -5,15 +5,15 @@
  *     reorder_run(r, now_ns, sink, arg);      after each batch, and when reorder_due_ns says so
  *     reorder_run(r, INT64_MAX, sink, arg);   at the end: all of them
  *
- * An event waits at most wait_ns from when it came; then it is given, behind every one that is here and has an
- * earlier time. So the result is in order as far as no event comes more than wait_ns behind one of a later
- * time; how often one stands behind one of a later time is counted. Events of the same time keep the order in which
- * they came. One that claims to be more than REORDER_AHEAD_NS ahead of the clock here stands where it came: a host
- * with a wrong clock disturbs only its own events. When there are more than max_bytes of them, the
- * earliest do not wait any longer (counted).
+ * An event waits at most wait_ns from when it came; then it is given, behind every one that is here and has
+ * an earlier time. So the result is in order as far as no event comes more than wait_ns behind one of a later
+ * time; how often one stands behind one of a later time is counted. Events of the same time keep the order in
+ * which they came. One that claims to be more than REORDER_AHEAD_NS ahead of the clock here stands where it
+ * came: a host with a wrong clock disturbs only its own events. When there are more than max_bytes of them,
+ * the earliest do not wait any longer (counted).
  *
- * A batch is kept (batch_ref) until its last event is given: memory is counted in whole batches. Cost: a heap,
- * log n comparisons an event. One thread. */
+ * A batch is kept (batch_ref) until its last event is given: memory is counted in whole batches. Cost: a
+ * heap, log n comparisons an event. One thread. */
 #ifndef GRIDLINE_CMD_REORDER_H
 #define GRIDLINE_CMD_REORDER_H
 

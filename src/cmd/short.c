@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* 21:20:28.123456 node7 disk device=sda reads=17
  *
- * Global time, UTC. The level stands before the fields where it is more important than `usage`, as LEVEL!. Text is
- * quoted where a reader could not tell where it ends; nothing in it can steer the terminal. */
+ * Global time, UTC. The level stands before the fields where it is more important than `usage`, as LEVEL!.
+ * Text is quoted where a reader could not tell where it ends; nothing in it can steer the terminal. */
 #include "cmd/short.h"
 
 #include "base/clock.h"

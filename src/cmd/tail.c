@@ -103,20 +103,23 @@ static int tail_run(void *state, struct operands none)
 }
 
 static const struct option_spec tail_options[] = {
-    INCOMING_OPTION('g', "gateway", OPTION_TEXT, "ADDRESS", gateway,
-                    "from this gateway: `unix:PATH`, `tcp://HOST:PORT` or `tls://HOST:PORT` (default: the one on "
-                    "this host if there is one, else the agent on this host)"),
+    INCOMING_OPTION(
+        'g', "gateway", OPTION_TEXT, "ADDRESS", gateway,
+        "from this gateway: `unix:PATH`, `tcp://HOST:PORT` or `tls://HOST:PORT` (default: the one on "
+        "this host if there is one, else the agent on this host)"),
     {0, "socket", OPTION_FILE, "PATH", offsetof(struct tail_options, socket),
      "from the agent or gateway that has this socket"},
     INCOMING_OPTIONS,
-    INCOMING_OPTION('t', "format", OPTION_TEXT, "FORMAT", format,
-                    "write as FORMAT, one of those below, or `short` (default: `short` on a terminal, by the ending "
-                    "of `--output`, else ndjson)"),
+    INCOMING_OPTION(
+        't', "format", OPTION_TEXT, "FORMAT", format,
+        "write as FORMAT, one of those below, or `short` (default: `short` on a terminal, by the ending "
+        "of `--output`, else ndjson)"),
     INCOMING_OPTION(0, "from", OPTION_TEXT, "POSITION", from,
                     "begin behind a position, or with the `oldest` event the gateway has (default `now`)"),
-    INCOMING_OPTION(0, "durable", OPTION_TEXT, "NAME", durable,
-                    "the gateway keeps the place under this name: the next `tail` with it goes on behind what was "
-                    "written, and nothing is dropped meanwhile; `--count` ends it with the batch that has the N-th"),
+    INCOMING_OPTION(
+        0, "durable", OPTION_TEXT, "NAME", durable,
+        "the gateway keeps the place under this name: the next `tail` with it goes on behind what was "
+        "written, and nothing is dropped meanwhile; `--count` ends it with the batch that has the N-th"),
     {0},
 };
 
@@ -136,11 +139,15 @@ const struct verb verb_tail = {
     .description =
         "Subscribes at a gateway and prints events until it is stopped. Without `--event` it takes what is "
         "sent anyway; with it, sensors that run on request and make such events are started, and stop "
-        "when the last one who asked has gone. An agent (`--socket`, or where there is no gateway) gives the events of its "
+        "when the last one who asked has gone. An agent (`--socket`, or where there is no gateway) gives the "
+        "events of its "
         "host, and knows only `--event` and `--where`.\n"
-        "A gateway that has answered once and is gone is dialled until it is back; the events go on where they "
-        "stopped. Events that can't be had any more, because this was too slow for them or the gateway no longer has "
-        "them, are reported on standard error where they are missing, with their number, and the command ends with 4.",
+        "A gateway that has answered once and is gone is dialled until it is back; the events go on where "
+        "they "
+        "stopped. Events that can't be had any more, because this was too slow for them or the gateway no "
+        "longer has "
+        "them, are reported on standard error where they are missing, with their number, and the command "
+        "ends with 4.",
     .options = tail_options,
     .examples = tail_examples,
     .lists_formats = true,

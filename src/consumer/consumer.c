@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The installed calls. One epoll holds the sockets of all links and a timer: it is the descriptor that a program polls. The
- * timer is also how that descriptor says that there is more which no socket shows: the rest of a batch, frames that
- * are read already. It is set to go off at once then, and set anew when everything is given. */
+/* The installed calls. One epoll holds the sockets of all links and a timer: it is the descriptor that a
+ * program polls. The timer is also how that descriptor says that there is more which no socket shows: the
+ * rest of a batch, frames that are read already. It is set to go off at once then, and set anew when
+ * everything is given. */
 #include "consumer/internal.h"
 
 #include "base/clock.h"
@@ -110,7 +111,8 @@ static int start(struct gridline_consumer *c, const struct gridline_consumer_opt
     return r;
 }
 
-gridline_consumer *gridline_consumer_open(const struct gridline_consumer_options *given, char *why, size_t why_size)
+gridline_consumer *gridline_consumer_open(const struct gridline_consumer_options *given, char *why,
+                                          size_t why_size)
 {
     struct gridline_consumer_options o = {0};
     size_t size = given ? given->size : 0;
@@ -187,7 +189,9 @@ static int find_gateway(struct gridline_consumer *c, const char *address, size_t
     for (size_t i = 0; i < c->n_links; i++)
         if (strcmp(c->links[i].address, address) == 0)
             *out = i;
-    return *out == SIZE_MAX ? diag_set(&c->why, -EINVAL, 0, "'%.120s' is none of this consumer's gateways", address) : 0;
+    return *out == SIZE_MAX
+               ? diag_set(&c->why, -EINVAL, 0, "'%.120s' is none of this consumer's gateways", address)
+               : 0;
 }
 
 int gridline_consumer_subscribe(gridline_consumer *c, const struct gridline_subscription *given)
@@ -205,7 +209,8 @@ int gridline_consumer_subscribe(gridline_consumer *c, const struct gridline_subs
     c->why.message[0] = '\0';
     /* A new number each time: frames of one that was ended may still be on their way. */
     uint32_t id = c->last_id < INT32_MAX ? c->last_id + 1 : 1;
-    r = consumer_find(c, id) ? -ENOSPC : subscription_create(&s, id, c->n_links, only, &c->subscriptions[at], &c->why);
+    r = consumer_find(c, id) ? -ENOSPC
+                             : subscription_create(&s, id, c->n_links, only, &c->subscriptions[at], &c->why);
     if (r < 0)
         return c->why.message[0] ? r : refuse(c, r);
     c->last_id = id;
@@ -244,7 +249,8 @@ int gridline_consumer_unsubscribe(gridline_consumer *c, int id)
     return 0;
 }
 
-int gridline_consumer_position(gridline_consumer *c, int id, size_t gateway, char position[GRIDLINE_POSITION_MAX])
+int gridline_consumer_position(gridline_consumer *c, int id, size_t gateway,
+                               char position[GRIDLINE_POSITION_MAX])
 {
     struct feed_place place;
     struct subscription *s = find(c, id);

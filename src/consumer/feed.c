@@ -2,18 +2,20 @@
 /* Where a subscription is.
  *
  * `at` is the position of the last frame that came. On a new connection it is asked for as `from`, and what
- * comes is behind it; a frame whose position is not behind it is one that came before, and dropped. Positions are places in one
- * journal: if SUBSCRIBED names another one, or begins before the place that was asked for, the journal is another, what was
- * in the old one is told as a gap of unknown size, and the new place counts.
+ * comes is behind it; a frame whose position is not behind it is one that came before, and dropped. Positions
+ * are places in one journal: if SUBSCRIBED names another one, or begins before the place that was asked for,
+ * the journal is another, what was in the old one is told as a gap of unknown size, and the new place counts.
  *
- * A durable subscription begins again where the gateway was told CONSUMED, whatever is asked for. For each such place
- * (the newest FEED_MARKS of them: the last CONSUMED may not have arrived) we know how many events came since, and skip so
- * many. A place that we do not know is one of another run: everything from there on is given.
+ * A durable subscription begins again where the gateway was told CONSUMED, whatever is asked for. For each
+ * such place (the newest FEED_MARKS of them: the last CONSUMED may not have arrived) we know how many events
+ * came since, and skip so many. A place that we do not know is one of another run: everything from there on
+ * is given.
  *
- * A program may stop in the middle of a batch, and a frame has only the position of its last event. So its place
- * is the one before the batch and how many events of it were given; in the next run so many events are skipped. That
- * holds where the same events pass again, and a gap ends it: not with filters that depend on the event before (on_change, cross,
- * delta, every). For those it is the place before the batch: some come again, none is lost. */
+ * A program may stop in the middle of a batch, and a frame has only the position of its last event. So its
+ * place is the one before the batch and how many events of it were given; in the next run so many events are
+ * skipped. That holds where the same events pass again, and a gap ends it: not with filters that depend on
+ * the event before (on_change, cross, delta, every). For those it is the place before the batch: some come
+ * again, none is lost. */
 #include "consumer/internal.h"
 
 #include "base/mem.h"
@@ -59,7 +61,8 @@ static void add_options(struct subscription *to, const struct gridline_subscript
     add_option(to, "durable", s->durable);
     add_option(to, "queue", s->queue);
     to->is_durable = is_given(s->durable);
-    to->is_exact = !is_given(s->on_change) && !is_given(s->cross) && !is_given(s->delta) && !is_given(s->every);
+    to->is_exact =
+        !is_given(s->on_change) && !is_given(s->cross) && !is_given(s->delta) && !is_given(s->every);
 }
 
 /* `now` is the default, and an agent knows no `from`. */
@@ -145,7 +148,8 @@ bool feed_parse(struct slice text, struct feed_place *out)
     if (dot && !parse_journal(slice_of(text.p, (size_t)(dot - text.p)), &p.journal))
         return false;
     const char *from = dot ? dot + 1 : text.p, *end = plus ? plus : text.p + text.n;
-    if (plus && (num_parse_uint(slice_from(text, (size_t)(plus - text.p) + 1), &skip) < 0 || skip > UINT32_MAX))
+    if (plus &&
+        (num_parse_uint(slice_from(text, (size_t)(plus - text.p) + 1), &skip) < 0 || skip > UINT32_MAX))
         return false;
     if (end < from || !position_parse(slice_of(from, (size_t)(end - from)), &p.position))
         return false;
@@ -229,7 +233,8 @@ static const struct feed_mark *find_mark(const struct feed *f, struct position p
     return NULL;
 }
 
-/* Nothing that was known of the stream holds: it begins there. An agent says neither a place nor a journal. */
+/* Nothing that was known of the stream holds: it begins there. An agent says neither a place nor a journal.
+ */
 static void start_over(struct feed *f, const struct frame_subscribed *s)
 {
     f->at = s->position;

@@ -8,9 +8,9 @@
  *     item        what a program looks at
  *     question    latest, summary, control
  *
- * Nothing is read ahead but the bytes of a frame: a link is stepped until it has one item, and not again before
- * that item is done with. So there is no queue here, and a program that does not read makes its gateway's
- * queue grow and not its own memory: at most LINK_INPUT_MAX bytes a link and one batch.
+ * Nothing is read ahead but the bytes of a frame: a link is stepped until it has one item, and not again
+ * before that item is done with. So there is no queue here, and a program that does not read makes its
+ * gateway's queue grow and not its own memory: at most LINK_INPUT_MAX bytes a link and one batch.
  *
  * For one thread. All memory is asked for by mem_try_alloc; what fails for want of it can be tried again. */
 #ifndef GRIDLINE_CONSUMER_INTERNAL_H
@@ -74,16 +74,16 @@ enum { FEED_MARKS = 16 };
 struct feed {
     struct subscription *subscription;
     enum feed_state state;
-    bool has_run;       /* SUBSCRIBED came, on whatever connection */
-    bool owes_consumed; /* CONSUMED is to be sent */
-    bool is_placed;     /* at is a place: not at an agent, and not before it has begun */
-    struct position at; /* behind all events that came; record 0 = where the journal begins */
-    uint32_t skip;      /* events behind it that were given in an earlier run */
-    uint64_t journal;   /* which at is a place in; 0 = not known */
-    struct position before; /* where the batch that is being given began */
-    uint64_t before_count;  /* events that came before it; as came */
-    uint64_t came;          /* events since it first ran, each once */
-    struct position consumed; /* what the program is done with */
+    bool has_run;                       /* SUBSCRIBED came, on whatever connection */
+    bool owes_consumed;                 /* CONSUMED is to be sent */
+    bool is_placed;                     /* at is a place: not at an agent, and not before it has begun */
+    struct position at;                 /* behind all events that came; record 0 = where the journal begins */
+    uint32_t skip;                      /* events behind it that were given in an earlier run */
+    uint64_t journal;                   /* which at is a place in; 0 = not known */
+    struct position before;             /* where the batch that is being given began */
+    uint64_t before_count;              /* events that came before it; as came */
+    uint64_t came;                      /* events since it first ran, each once */
+    struct position consumed;           /* what the program is done with */
     struct feed_mark marks[FEED_MARKS]; /* the newest, a ring */
     size_t n_marks;
 };
@@ -97,14 +97,14 @@ struct subscription {
     struct feed feeds[];        /* one a link */
 };
 
-/* Of what the program gave; n is the number of links, only the only one to subscribe at (SIZE_MAX: all). -EINVAL
- * with *why, -ENOMEM. */
+/* Of what the program gave; n is the number of links, only the only one to subscribe at (SIZE_MAX: all).
+ * -EINVAL with *why, -ENOMEM. */
 int subscription_create(const struct gridline_subscription *s, uint32_t id, size_t n, size_t only,
                         struct subscription **out, struct diag *why);
 void subscription_destroy(struct subscription *s); /* NULL is fine */
 
-/* [JOURNAL.]POS[+N]: behind the N-th event that passes behind POS, in the journal of that number (hex digits). Without
- * +N it is a position as the HTTP API has them. */
+/* [JOURNAL.]POS[+N]: behind the N-th event that passes behind POS, in the journal of that number (hex
+ * digits). Without +N it is a position as the HTTP API has them. */
 struct feed_place {
     struct position position;
     uint32_t skip;
@@ -117,8 +117,8 @@ bool feed_parse(struct slice text, struct feed_place *out);
 void feed_ask(struct feed *f, struct strbuf *out);
 /* The connection is gone. */
 void feed_reset(struct feed *f);
-/* Frames of a feed that asked: 1 = an item; 0; E_PROTO; -ENOMEM (as if the frame had not come). *tell: also an
- * item SUBSCRIBED behind this one. */
+/* Frames of a feed that asked: 1 = an item; 0; E_PROTO; -ENOMEM (as if the frame had not come). *tell: also
+ * an item SUBSCRIBED behind this one. */
 int feed_subscribed(struct feed *f, const struct frame_subscribed *s, struct gridline_item *out, bool *tell);
 int feed_events(struct feed *f, const struct frame_events *e, struct batch_builder *builder,
                 struct gridline_item *out);
@@ -159,7 +159,8 @@ int link_init(struct link *l, struct gridline_consumer *c, size_t index, struct 
 void link_fini(struct link *l);
 /* Does what can be done without waiting: 1 = *out is an item; 0 = nothing more now; -ENOMEM. */
 int link_step(struct link *l, int64_t now_ns, struct gridline_item *out);
-/* The same with bytes from elsewhere, for tests: they are as if received, and what is to be sent stays in out. */
+/* The same with bytes from elsewhere, for tests: they are as if received, and what is to be sent stays in
+ * out. */
 int link_input(struct link *l, struct slice bytes, int64_t now_ns, struct gridline_item *out);
 /* What to poll for; fd -1 = nothing. And when to step at the latest. */
 int link_wants(const struct link *l, short *events);
@@ -184,8 +185,8 @@ struct gridline_consumer {
 };
 
 struct subscription *consumer_find(const struct gridline_consumer *c, int64_t id); /* NULL: none */
-/* As gridline_consumer_next, but of events all that came together: item->batch, from item->at on. Its owner says
- * how many of them it is done with, for positions. */
+/* As gridline_consumer_next, but of events all that came together: item->batch, from item->at on. Its owner
+ * says how many of them it is done with, for positions. */
 int consumer_next_batch(struct gridline_consumer *c, int timeout_ms, const struct gridline_item **item);
 void consumer_given(struct gridline_consumer *c, size_t n);
 /* From now on batches stand alone: they may be kept by batch_ref. -ENOMEM. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Items as the program sees them. Names and text are slices in here and C strings out there: they are copied when
- * they are looked at, into an arena that the next item empties. */
+/* Items as the program sees them. Names and text are slices in here and C strings out there: they are copied
+ * when they are looked at, into an arena that the next item empties. */
 #include "consumer/internal.h"
 
 #include "base/text.h"

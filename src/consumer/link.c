@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* DOWN (a pause) -> DIALLING -> HELLO -> READY, and DOWN again when it fails.
  *
- * Pauses double from PAUSE_MIN_MS to PAUSE_MAX_MS, half of each is random, so that a thousand consumers don't come back at
- * once; a connection on which a subscription ran starts them over. A gateway that has said nothing for PING_MS is asked, and given
- * up if that goes unanswered for SILENCE_MS. Both count from when this program looked: one that was busy elsewhere for a
- * minute finds what came meanwhile first. */
+ * Pauses double from PAUSE_MIN_MS to PAUSE_MAX_MS, half of each is random, so that a thousand consumers don't
+ * come back at once; a connection on which a subscription ran starts them over. A gateway that has said
+ * nothing for PING_MS is asked, and given up if that goes unanswered for SILENCE_MS. Both count from when
+ * this program looked: one that was busy elsewhere for a minute finds what came meanwhile first. */
 #include "consumer/internal.h"
 
 #include "base/clock.h"
@@ -196,7 +196,9 @@ static int on_ping(struct link *l, struct slice payload)
 static int on_frame(struct link *l, const struct frame *f, struct gridline_item *out)
 {
     if (l->state == LINK_HELLO)
-        return f->type == FRAME_WELCOME ? on_welcome(l, f->payload, out) : f->type < FRAME_OPTIONAL ? E_PROTO : 0;
+        return f->type == FRAME_WELCOME   ? on_welcome(l, f->payload, out)
+               : f->type < FRAME_OPTIONAL ? E_PROTO
+                                          : 0;
     switch (f->type) {
     case FRAME_SUBSCRIBED:
         return on_subscribed(l, f->payload, out);

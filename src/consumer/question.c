@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Questions: net/ask, which the commands use, too, on a connection of its own a gateway that stays for the next one.
- * Answers in pages are asked for until there are no more. */
+/* Questions: net/ask, which the commands use, too, on a connection of its own a gateway that stays for the
+ * next one. Answers in pages are asked for until there are no more. */
 #include "consumer/internal.h"
 
 #include "base/mem.h"
@@ -141,8 +141,9 @@ static int run(struct asking *a, size_t gateway, const char *verb, struct args v
         args_add(&page, SLICE_LIT("after"), after);
         const struct ask_question q = {
             .verb = slice_str(verb), .args = args_of(&page), .silence_ns = silence_ns};
-        r = strbuf_failed(&page.list) || strbuf_failed(&kept) ? diag_set(&c->why, -ENOMEM, 0, "%s", err_text(-ENOMEM))
-                                                              : ask_page(a, gateway, &q, &end);
+        r = strbuf_failed(&page.list) || strbuf_failed(&kept)
+                ? diag_set(&c->why, -ENOMEM, 0, "%s", err_text(-ENOMEM))
+                : ask_page(a, gateway, &q, &end);
         strbuf_fini(&kept);
         after = r == 0 && end.status == GRIDLINE_STATUS_DONE ? args_value(end.args, "after") : value_none();
     } while (after.type != VALUE_NONE);
@@ -153,8 +154,9 @@ static int run(struct asking *a, size_t gateway, const char *verb, struct args v
     return end.status <= GRIDLINE_STATUS_NOT_ALLOWED ? end.status : GRIDLINE_STATUS_FAILED;
 }
 
-int gridline_consumer_ask(gridline_consumer *c, size_t gateway, const char *verb, const struct gridline_value *values,
-                          size_t n, int timeout_ms, gridline_row_fn fn, void *arg)
+int gridline_consumer_ask(gridline_consumer *c, size_t gateway, const char *verb,
+                          const struct gridline_value *values, size_t n, int timeout_ms, gridline_row_fn fn,
+                          void *arg)
 {
     struct asking a = {.consumer = c, .row = {.words = &c->words}, .fn = fn, .arg = arg};
     struct args_writer list = {0};

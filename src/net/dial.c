@@ -26,7 +26,7 @@ struct dial {
     int fd;
     int error; /* of the last socket address that was tried */
     bool is_tls;
-    struct sockaddr_un un; /* sun_family 0: it is not one */
+    struct sockaddr_un un;  /* sun_family 0: it is not one */
     struct addrinfo *found; /* else these; owned */
     const struct addrinfo *next;
     const struct secure_ops *secure_ops; /* tls:// only, as the next two */
@@ -129,7 +129,8 @@ static int take_apart(const char *address, struct parts *out, struct diag *why)
         struct slice path = slice_from(rest, 5);
         out->path = slice_starts(path, SLICE_LIT("//")) ? slice_from(path, 2) : path;
         if (out->path.n == 0 || out->path.n > most)
-            return diag_set(why, -EINVAL, 0, "'%.120s': the path of a socket has 1 to %zu bytes", address, most);
+            return diag_set(why, -EINVAL, 0, "'%.120s': the path of a socket has 1 to %zu bytes", address,
+                            most);
         return 0;
     }
     out->is_tls = slice_starts(rest, SLICE_LIT("tls://"));
@@ -137,7 +138,8 @@ static int take_apart(const char *address, struct parts *out, struct diag *why)
         rest = slice_from(rest, 6);
     if (address_split(rest, out->host, out->port) < 0)
         return diag_set(why, -EINVAL, 0,
-                        "'%.120s' is no address; write tls://HOST:PORT, tcp://HOST:PORT or unix:PATH", address);
+                        "'%.120s' is no address; write tls://HOST:PORT, tcp://HOST:PORT or unix:PATH",
+                        address);
     return 0;
 }
 

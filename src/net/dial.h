@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* dial.h - the dialling end of a consumer's or a command's connection to a gateway: address, socket, TLS; then
- * bytes both ways. Nothing here waits (but the resolver, for a name) or prints.
+/* dial.h - the dialling end of a consumer's or a command's connection to a gateway: address, socket, TLS;
+ * then bytes both ways. Nothing here waits (but the resolver, for a name) or prints.
  *
  *     r = dial_open(address, identity, &d, &why);
  *     while ((r = dial_step(d, &wants, &why)) == -EAGAIN) ... poll dial_fd(d) for wants ...
  *     n = dial_receive(d, to, size, &wants);
  *     dial_close(d);
  *
- * Addresses: unix:PATH, tcp://HOST[:PORT] or HOST[:PORT], tls://HOST[:PORT] with an identity. A name of several
- * addresses: each is tried, in the resolver's order. For one thread. */
+ * Addresses: unix:PATH, tcp://HOST[:PORT] or HOST[:PORT], tls://HOST[:PORT] with an identity. A name of
+ * several addresses: each is tried, in the resolver's order. For one thread. */
 #ifndef GRIDLINE_NET_DIAL_H
 #define GRIDLINE_NET_DIAL_H
 
@@ -22,14 +22,14 @@ struct dial;
 
 /* Is that an address at all? -EINVAL with *why. Asks nobody. */
 int dial_check(const char *address, struct diag *why);
-/* identity: folder (net/tls.h) for tls://; NULL or "": GRIDLINE_IDENTITY, or else in the home folder. Both are
- * borrowed for the call. Resolves a name: that takes as long as the resolver does. *out is untouched on
+/* identity: folder (net/tls.h) for tls://; NULL or "": GRIDLINE_IDENTITY, or else in the home folder. Both
+ * are borrowed for the call. Resolves a name: that takes as long as the resolver does. *out is untouched on
  * failure. */
 int dial_open(const char *address, const char *identity, struct dial **out, struct diag *why);
 void dial_close(struct dial *d); /* NULL is fine; without a word on the wire */
 
-/* 0: connected, TLS included; -EAGAIN: poll dial_fd for *wants and call again; else it failed, and *why says in whole sentences
- * what to do: -EACCES: the socket belongs to another user. */
+/* 0: connected, TLS included; -EAGAIN: poll dial_fd for *wants and call again; else it failed, and *why says
+ * in whole sentences what to do: -EACCES: the socket belongs to another user. */
 int dial_step(struct dial *d, short *wants, struct diag *why);
 /* May be another one after each step. */
 int dial_fd(const struct dial *d);

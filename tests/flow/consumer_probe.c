@@ -3,7 +3,8 @@
  *
  *     consumer_probe ask GATEWAY VERB [NAME=VALUE...]      a question: its rows, then "status N TEXT"
  *     consumer_probe latest|summary GATEWAY EVENTS [HOST]  the same
- *     consumer_probe take GATEWAY EVENTS FROM COUNT        COUNT events in a loop of its own (poll), then "position TEXT"
+ *     consumer_probe take GATEWAY EVENTS FROM COUNT        COUNT events in a loop of its own (poll), then
+ * "position TEXT"
  *
  * A row or event is a line: NAME=VALUE ... */
 #include <gridline/consumer.h>
@@ -68,7 +69,8 @@ static int ask(gridline_consumer *c, const char *verb, char **words, size_t n)
         values[i].v.p = equals + 1;
         values[i].n = (size_t)-1;
     }
-    (void)gridline_consumer_ask(c, 0, verb, values, n, 0, print_item, NULL); /* again, on the same connection: */
+    (void)gridline_consumer_ask(c, 0, verb, values, n, 0, print_item,
+                                NULL); /* again, on the same connection: */
     return end(c, gridline_consumer_ask(c, 0, verb, values, n, 0, NULL, NULL));
 }
 

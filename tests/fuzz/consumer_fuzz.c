@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a hostile gateway may send to a program with the consumer library. The input is frames: u8 type, u16 length, payload; their
- * heads are made here, as no mutation would get past their checksums, and those of blocks in EVENTS are put right. Type 255:
- * the payload goes in as it is, bytes that may be no frame at all. The program has a plain subscription (1), a durable one (2) and
- * one with a filter that has a state (3); it looks at everything that it is given, and says CONSUMED.
+/* What a hostile gateway may send to a program with the consumer library. The input is frames: u8 type, u16
+ * length, payload; their heads are made here, as no mutation would get past their checksums, and those of
+ * blocks in EVENTS are put right. Type 255: the payload goes in as it is, bytes that may be no frame at all.
+ * The program has a plain subscription (1), a durable one (2) and one with a filter that has a state (3); it
+ * looks at everything that it is given, and says CONSUMED.
  *
- * Whatever comes: an event is given only of a subscription that runs, each frame's events at most once; a place moves back only
- * by SUBSCRIBED; a place as text reads back as the same; and memory is bounded. */
+ * Whatever comes: an event is given only of a subscription that runs, each frame's events at most once; a
+ * place moves back only by SUBSCRIBED; a place as text reads back as the same; and memory is bounded. */
 #include "base/crc32c.h"
 #include "consumer/internal.h"
 #include "event/block.h"
@@ -141,7 +142,8 @@ static void run(gridline_consumer *c, struct cursor input)
                 take_item(c);
         } while (r == 1);
         for (int i = 0; i < SUBSCRIPTIONS; i++)
-            check(type == FRAME_SUBSCRIBED || type == RAW || position_compare(feed(c, i)->at, before[i]) >= 0);
+            check(type == FRAME_SUBSCRIBED || type == RAW ||
+                  position_compare(feed(c, i)->at, before[i]) >= 0);
         check(l->in.n <= LINK_INPUT_MAX && l->out.n <= LINK_OUTPUT_MAX + 4096);
         check_places(c);
         strbuf_reset(&l->out); /* as if it was sent */

@@ -63,7 +63,7 @@ static void times_must_be(const int64_t *times, size_t n)
 }
 
 #define ADD(r, now, ...) add(r, (const int64_t[]){__VA_ARGS__}, sizeof((int64_t[]){__VA_ARGS__}) / 8, now)
-#define MUST_BE(...) times_must_be((const int64_t[]){__VA_ARGS__}, sizeof((int64_t[]){__VA_ARGS__}) / 8)
+#define MUST_BE(...)     times_must_be((const int64_t[]){__VA_ARGS__}, sizeof((int64_t[]){__VA_ARGS__}) / 8)
 
 static void test_waits(void **state)
 {
@@ -162,7 +162,8 @@ static void test_memory(void **state)
     reorder_destroy(r);
 }
 
-/* Whatever comes, in whatever order: each is given once, and in order as long as none was late by more than the wait. */
+/* Whatever comes, in whatever order: each is given once, and in order as long as none was late by more than
+ * the wait. */
 static void test_any_order(void **state)
 {
     (void)state;
@@ -216,8 +217,9 @@ static void test_failures(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_waits),  cmocka_unit_test(test_late),   cmocka_unit_test(test_is_not_held_up),
-        cmocka_unit_test(test_clock_ahead), cmocka_unit_test(test_memory), cmocka_unit_test(test_any_order),
+        cmocka_unit_test(test_waits),          cmocka_unit_test(test_late),
+        cmocka_unit_test(test_is_not_held_up), cmocka_unit_test(test_clock_ahead),
+        cmocka_unit_test(test_memory),         cmocka_unit_test(test_any_order),
         cmocka_unit_test(test_failures),
     };
     registry = registry_create();

@@ -83,8 +83,8 @@ static void test_options_are_sent(void **state)
                                                              .queue = "8MiB"});
     fake_welcome(&f);
     struct frame_subscribe s = fake_asked(&f);
-    static const char *const names[][2] = {{"host", "n*"},   {"on_change", "s"}, {"cross", "u:90:5"},
-                                           {"delta", "v:5%"}, {"every", "10s"},   {"period", "1s"},
+    static const char *const names[][2] = {{"host", "n*"},     {"on_change", "s"},  {"cross", "u:90:5"},
+                                           {"delta", "v:5%"},  {"every", "10s"},    {"period", "1s"},
                                            {"from", "oldest"}, {"durable", "mine"}, {"queue", "8MiB"}};
     assert_slice(s.events, "cpu,d*");
     assert_slice(s.where, "a > 1");
@@ -275,7 +275,8 @@ static void test_place_at_the_beginning(void **state)
     fake_end(&f);
 }
 
-/* A filter that depends on the events before may pass others the next time: some come twice rather than one is lost. */
+/* A filter that depends on the events before may pass others the next time: some come twice rather than one
+ * is lost. */
 static void test_place_with_state(void **state)
 {
     (void)state;
@@ -333,8 +334,9 @@ static void test_durable(void **state)
     (void)again(&f, &s);
     fake_say_subscribed(&f, id, AT(6, 0, 5), 7);
     must_be(&f, GRIDLINE_ITEM_SUBSCRIBED);
-    assert_int_equal(position_compare(consumed(&f), AT(6, 0, 5)), 0); /* said again: it may not have arrived */
-    fake_events(&f, id, AT(8, 0, 1), 6, 6);                           /* one is new */
+    assert_int_equal(position_compare(consumed(&f), AT(6, 0, 5)),
+                     0);                    /* said again: it may not have arrived */
+    fake_events(&f, id, AT(8, 0, 1), 6, 6); /* one is new */
     fake_drain(&f);
     assert_int_equal(f.events, 11);
     assert_int_equal(f.sum, 11 * 12 / 2);
@@ -358,7 +360,8 @@ static void test_consumed_is_exact(void **state)
     fake_events(&f, id, AT(7, 0, 5), 6, 5);
     for (int i = 0; i < 7; i++)
         must_be(&f, GRIDLINE_ITEM_EVENT);
-    assert_int_equal(gridline_consumer_consumed(f.consumer, id), 0); /* in the second batch: up to the first */
+    assert_int_equal(gridline_consumer_consumed(f.consumer, id),
+                     0); /* in the second batch: up to the first */
     while (f.events < 10)
         must_be(&f, GRIDLINE_ITEM_EVENT);
     assert_int_equal(position_compare(consumed(&f), AT(6, 0, 5)), 0);
@@ -377,7 +380,9 @@ static void test_refused(void **state)
     int id = fake_subscribe(&f, &(struct gridline_subscription){.events = "x", .cross = "nonsense"});
     fake_welcome(&f);
     (void)fake_asked(&f);
-    frame_put_subscribed(&out, &(struct frame_subscribed){.id = (uint32_t)id, .status = CONTROL_USAGE, .text = SLICE_LIT("cross:\nwhat?")});
+    frame_put_subscribed(&out, &(struct frame_subscribed){.id = (uint32_t)id,
+                                                          .status = CONTROL_USAGE,
+                                                          .text = SLICE_LIT("cross:\nwhat?")});
     receiver_send(&f.receiver, &out);
     must_be(&f, GRIDLINE_ITEM_REFUSED);
     assert_int_equal(gridline_item_code(f.item), GRIDLINE_STATUS_USAGE);
@@ -421,7 +426,9 @@ static void test_damaged_block(void **state)
     int id = begin(&f, &(struct gridline_subscription){.events = "x"});
     fake_block(&block, 1, 5);
     block.p[block.n - 1] ^= 1;
-    frame_put_events(&out, &(struct frame_events){.id = (uint32_t)id, .position = AT(6, 0, 5), .count = 5, .data = strbuf_slice(&block)});
+    frame_put_events(
+        &out, &(struct frame_events){
+                  .id = (uint32_t)id, .position = AT(6, 0, 5), .count = 5, .data = strbuf_slice(&block)});
     receiver_send(&f.receiver, &out);
     gap_must_be(&f, GRIDLINE_GAP_DAMAGED, 5);
     fake_events(&f, id, AT(7, 0, 1), 6, 1);
@@ -574,7 +581,8 @@ static void test_two_gateways(void **state)
     assert_string_equal(at[1], "2.501-0-1");
     assert_int_equal(gridline_consumer_position(f.consumer, id, 2, at[0]), -ENOENT);
     /* At one of them only: the other is not asked. */
-    int one = fake_subscribe(&f, &(struct gridline_subscription){.events = "y", .gateway = gridline_consumer_gateway(f.consumer, 1)});
+    int one = fake_subscribe(&f, &(struct gridline_subscription){
+                                     .events = "y", .gateway = gridline_consumer_gateway(f.consumer, 1)});
     assert_int_equal(fake_asked(&g).id, one);
     assert_int_equal(receiver_frame(&f.receiver), 0);
     strbuf_fini(&more);
@@ -587,16 +595,29 @@ static void test_bad_options(void **state)
     (void)state;
     char why[200];
     struct fake f;
-    static const char *const bad[] = {"tls://", "tcp://host:99999", "unix:", "http://x:y:z", "tcp://a,,tcp://b"};
+    static const char *const bad[] = {"tls://", "tcp://host:99999", "unix:", "http://x:y:z",
+                                      "tcp://a,,tcp://b"};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         why[0] = '\0';
-        assert_null(gridline_consumer_open(&(struct gridline_consumer_options){.size = sizeof(struct gridline_consumer_options), .gateways = bad[i]},
-                                           why, sizeof why));
+        assert_null(gridline_consumer_open(
+            &(struct gridline_consumer_options){.size = sizeof(struct gridline_consumer_options),
+                                                .gateways = bad[i]},
+            why, sizeof why));
         assert_string_not_equal(why, "");
     }
     fake_start(&f, "");
-    static const char *const places[] = {"yesterday", "5-", "5-0-0+", "x.5-0-0", "0.5-0-0", ".5-0-0", "12345678901234567.5-0-0",
-                                         "+4.5-0-0", "5-0-0+99999999999", "-1", "+4", "7."};
+    static const char *const places[] = {"yesterday",
+                                         "5-",
+                                         "5-0-0+",
+                                         "x.5-0-0",
+                                         "0.5-0-0",
+                                         ".5-0-0",
+                                         "12345678901234567.5-0-0",
+                                         "+4.5-0-0",
+                                         "5-0-0+99999999999",
+                                         "-1",
+                                         "+4",
+                                         "7."};
     for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
         const struct gridline_subscription s = {.size = sizeof s, .from = places[i]};
         assert_int_equal(gridline_consumer_subscribe(f.consumer, &s), -EINVAL);
@@ -636,8 +657,10 @@ static void test_no_memory(void **state)
     fake_end(&f);
     for (uint64_t n = 1;; n++) {
         mem_fail_after(n);
-        gridline_consumer *c = gridline_consumer_open(&(struct gridline_consumer_options){.size = sizeof(struct gridline_consumer_options), .gateways = "unix:/nowhere"},
-                                                      NULL, 0);
+        gridline_consumer *c = gridline_consumer_open(
+            &(struct gridline_consumer_options){.size = sizeof(struct gridline_consumer_options),
+                                                .gateways = "unix:/nowhere"},
+            NULL, 0);
         mem_fail_after(0);
         gridline_consumer_close(c);
         if (c) {

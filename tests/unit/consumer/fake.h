@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fake.h - a gateway for tests of the consumer library: the other end of its socket in the same thread, which does what
- * the test says. Built on the receiver that tests of senders have. */
+/* fake.h - a gateway for tests of the consumer library: the other end of its socket in the same thread, which
+ * does what the test says. Built on the receiver that tests of senders have. */
 #ifndef GRIDLINE_TESTS_FAKE_H
 #define GRIDLINE_TESTS_FAKE_H
 
@@ -29,10 +29,10 @@ static inline void fake_start(struct fake *f, const char *more)
     receiver_start(&f->receiver);
     strbuf_printf(&list, "unix:%s%s", f->receiver.path, more);
     char why[200] = "";
-    f->consumer = gridline_consumer_open(&(struct gridline_consumer_options){.size = sizeof(struct gridline_consumer_options),
-                                                                             .gateways = list.p,
-                                                                             .prog = "test"},
-                                         why, sizeof why);
+    f->consumer = gridline_consumer_open(
+        &(struct gridline_consumer_options){
+            .size = sizeof(struct gridline_consumer_options), .gateways = list.p, .prog = "test"},
+        why, sizeof why);
     assert_non_null(f->consumer);
     strbuf_fini(&list);
 }
@@ -137,7 +137,9 @@ static inline struct frame_subscribe fake_asked(struct fake *f)
 static inline void fake_say_subscribed(struct fake *f, int id, struct position at, uint64_t journal)
 {
     struct strbuf out = {0};
-    frame_put_subscribed(&out, &(struct frame_subscribed){.id = (uint32_t)id, .text = SLICE_LIT(""), .position = at, .journal = journal});
+    frame_put_subscribed(&out,
+                         &(struct frame_subscribed){
+                             .id = (uint32_t)id, .text = SLICE_LIT(""), .position = at, .journal = journal});
     receiver_send(&f->receiver, &out);
 }
 
@@ -146,13 +148,18 @@ static inline void fake_block(struct strbuf *out, uint64_t first, uint32_t count
 {
     struct block_writer *w = block_writer_create();
     struct schema *schema;
-    struct field fields[] = {{.name = SLICE_LIT("n"), .unit = SLICE_LIT(""), .help = SLICE_LIT(""), .type = VALUE_UINT},
-                             {.name = SLICE_LIT("who"), .unit = SLICE_LIT(""), .help = SLICE_LIT(""), .type = VALUE_TEXT}};
+    struct field fields[] = {
+        {.name = SLICE_LIT("n"), .unit = SLICE_LIT(""), .help = SLICE_LIT(""), .type = VALUE_UINT},
+        {.name = SLICE_LIT("who"), .unit = SLICE_LIT(""), .help = SLICE_LIT(""), .type = VALUE_TEXT}};
     assert_int_equal(schema_create(SLICE_LIT("x"), fields, 2, &schema), 0);
     for (uint32_t i = 0; i < count; i++) {
         struct value values[] = {value_uint(first + i), i ? value_none() : value_text(SLICE_LIT("me"))};
-        struct event e = {.time_ns = (int64_t)(first + i), .host = SLICE_LIT("h"), .prog = SLICE_LIT("p"),
-                          .schema = schema, .values = values, .level = LEVEL_INFO};
+        struct event e = {.time_ns = (int64_t)(first + i),
+                          .host = SLICE_LIT("h"),
+                          .prog = SLICE_LIT("p"),
+                          .schema = schema,
+                          .values = values,
+                          .level = LEVEL_INFO};
         assert_int_equal(block_writer_add(w, &e), 0);
     }
     assert_int_equal(block_writer_finish(w, &(struct batch_origin){0}, out), 0);
@@ -164,7 +171,9 @@ static inline void fake_events(struct fake *f, int id, struct position at, uint6
 {
     struct strbuf block = {0}, out = {0};
     fake_block(&block, first, count);
-    frame_put_events(&out, &(struct frame_events){.id = (uint32_t)id, .position = at, .count = count, .data = strbuf_slice(&block)});
+    frame_put_events(&out,
+                     &(struct frame_events){
+                         .id = (uint32_t)id, .position = at, .count = count, .data = strbuf_slice(&block)});
     receiver_send(&f->receiver, &out);
     strbuf_fini(&block);
 }

@@ -503,12 +503,58 @@ static void test_access_mistakes(void **unused)
             "gateway.conf:6: access.a.hosts: \"\" is not a pattern; write {\"web*\", db1}");
 }
 
+#define LDAP(uri, more) "ldap { uri = \"" uri "\"  base = \"ou=g\"  " more " }\n"
+
+static void test_ldap(void **unused)
+{
+    (void)unused;
+    loads("");
+    assert_string_equal(config->ldap_uri, "");
+    loads(LDAP("ldaps://h:1",
+               "bind_dn = \"cn=g\"  password_file = \"/p\"  ca = \"/c\"  name = \"gw1\"  refresh = 1m"));
+    assert_string_equal(config->ldap_uri, "ldaps://h:1");
+    assert_string_equal(config->ldap_base, "ou=g");
+    assert_string_equal(config->ldap_bind_dn, "cn=g");
+    assert_string_equal(config->ldap_password_file, "/p");
+    assert_string_equal(config->ldap_ca, "/c");
+    assert_string_equal(config->ldap_name, "gw1");
+    assert_false(config->ldap_starttls);
+    assert_int_equal(config->ldap_refresh_ns, 60 * NS_PER_S);
+    loads(LDAP("ldap://192.0.2.1", "starttls = true"));
+    assert_true(config->ldap_starttls);
+    assert_int_equal(config->ldap_refresh_ns, 600 * NS_PER_S);
+    loads(LDAP("ldap://127.0.0.1:389", ""));
+    loads(LDAP("ldap://[::1]:389", ""));
+    loads(LDAP("ldap://localhost/", ""));
+    loads(LDAP("ldapi://%2Fvar%2Frun%2Fldapi", ""));
+    loads(LDAP("ldap://node7", "") "insecure = true\n");
+    refuses(LDAP("ldap://node7:389", ""), "gateway.conf:1: ldap.uri: ldap://node7:389 is on another host, without TLS; "
+                                          "write ldaps://, ldap.starttls = true, or insecure = true");
+    refuses(LDAP("ldap://localhost.example.org", ""),
+            "gateway.conf:1: ldap.uri: ldap://localhost.example.org is on another host, without TLS; "
+            "write ldaps://, ldap.starttls = true, or insecure = true");
+    refuses(LDAP("http://h", ""), "gateway.conf:1: ldap.uri: \"http://h\" is not an LDAP server; write "
+                                  "ldap://HOST:PORT, ldaps://HOST:PORT or ldapi://PATH");
+    refuses(LDAP("ldap://", ""), "gateway.conf:1: ldap.uri: \"ldap://\" is not an LDAP server; write ldap://HOST:PORT, "
+                                 "ldaps://HOST:PORT or ldapi://PATH");
+    refuses(LDAP("ldaps://h", "starttls = true"),
+            "gateway.conf:1: ldap.starttls: it is for ldap:// addresses; leave it out");
+    refuses("ldap { uri = \"ldaps://h\" }", "gateway.conf:1: ldap.base: it has to be said below which entry; write "
+                                            "ldap.base = \"ou=grid,dc=example\"");
+    refuses(LDAP("ldaps://h", "bind_dn = \"cn=g\""),
+            "gateway.conf:1: ldap.bind_dn: ldap.bind_dn and ldap.password_file go together");
+    refuses(LDAP("ldaps://h", "password_file = \"/p\""),
+            "gateway.conf:1: ldap.password_file: ldap.bind_dn and ldap.password_file go together");
+    refuses("ldap { base = \"ou=g\" }", "gateway.conf:1: ldap.base: nothing is published without ldap.uri; write that, "
+                                        "or leave this out");
+}
+
 static void test_shown_means_the_same(void **unused)
 {
     static const char *const texts[] = {
         "",
         "journal = \"/j\"\n",
-        "listen = {\"unix:/a\"}\nassign = {\"a=1\", \"b=2\"}\nsecurity = authentic\n"
+        "listen = {\"unix:/a\"}\nassign = {\"a=1\", \"b=2\"}\nsecurity = authentic\n" LDAP("ldapi://%2Fs", "")
         "access a { who = {\"operator:a*\", \"local:7\"}  may = {lookup, summary}  hosts = \"web*,db1\"  hide = {\"os*\"} }\n"
         "access b { who = everybody  may_not = all }\n"
         "token t { file = \"/t\" }\n"
@@ -629,6 +675,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_bad_values, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_same_path, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_other_hosts, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_ldap, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_all_problems_are_told, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_later_wins, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_shown_means_the_same, set_up, tear_down),

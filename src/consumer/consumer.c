@@ -135,10 +135,8 @@ void gridline_consumer_close(gridline_consumer *c)
         return;
     if (c->item.words)
         item_clear(&c->item);
-    for (size_t i = 0; i < c->n_links; i++) {
+    for (size_t i = 0; i < c->n_links; i++)
         link_fini(&c->links[i]);
-        ask_close(c->asks[i]);
-    }
     for (size_t i = 0; i < CONSUMER_SUBSCRIPTIONS_MAX; i++)
         subscription_destroy(c->subscriptions[i]);
     mem_free(c->links);

@@ -19,7 +19,7 @@
 #include "base/arena.h"
 #include "event/batch.h"
 #include "gridline/consumer.h"
-#include "net/ask.h"
+#include "net/args.h"
 #include "net/dial.h"
 #include "net/subscribe.h"
 
@@ -181,7 +181,6 @@ struct gridline_consumer {
     int epoll, timer;
     int64_t armed_ns;
     struct diag why;
-    struct ask *asks[CONSUMER_LINKS_MAX];
 };
 
 struct subscription *consumer_find(const struct gridline_consumer *c, int64_t id); /* NULL: none */

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Questions: net/ask, which the commands use, too, on a connection of its own a gateway that stays for the
- * next one. Answers in pages are asked for until there are no more. */
+/* Questions: net/ask, which the commands use, too. Answers in pages are asked for until there are no more. Each
+ * question has a connection of its own: on one that was kept and is found broken nobody could say whether the
+ * gateway has done what was asked, and asking again might do it twice. */
 #include "consumer/internal.h"
 
-#include "base/mem.h"
 #include "event/block.h"
+#include "net/ask.h"
 
 #include <errno.h>
 
@@ -92,66 +93,57 @@ static bool add_value(struct args_writer *to, const struct gridline_value *v)
     }
 }
 
-static int connect_to(struct gridline_consumer *c, size_t gateway, int64_t timeout_ns)
+/* The same values and where the page before ended. */
+static void put_page(struct args_writer *page, struct args values, struct value after)
 {
-    const struct ask_options o = {.gateway = c->links[gateway].address,
-                                  .identity = c->identity,
-                                  .prog = c->prog,
-                                  .timeout_ns = timeout_ns};
-    return c->asks[gateway] ? 0 : ask_open(&o, &c->asks[gateway], &c->why);
+    struct arg v;
+    args_writer_reset(page);
+    while (args_next(&values, &v))
+        args_add(page, v.name, v.value);
+    args_add(page, SLICE_LIT("after"), after);
 }
 
-/* One page: its status; *after (owned by end) says whether there is another. */
-static int ask_page(struct asking *a, size_t gateway, const struct ask_question *q, struct ask_end *end)
+/* All pages; the last answer is in *end, borrowed from ask. */
+static int ask_pages(struct asking *a, struct ask *ask, struct ask_question *q, struct args values,
+                     struct ask_end *end)
 {
-    struct gridline_consumer *c = a->consumer;
-    bool is_old = c->asks[gateway] != NULL;
-    int r = connect_to(c, gateway, q->silence_ns);
-    if (r == 0)
-        r = ask_run(c->asks[gateway], q, on_row, a, end, &c->why);
-    item_clear(&a->row);
-    if (r == 0)
-        return 0;
-    ask_close(c->asks[gateway]);
-    c->asks[gateway] = NULL;
-    /* A connection that was kept may have ended since, before anything was asked on it. */
-    if (is_old && a->stopped == 0 && (r == -ECONNRESET || r == -EPIPE))
-        return ask_page(a, gateway, q, end);
+    struct diag *why = &a->consumer->why;
+    struct args_writer page = {0};
+    struct value after = value_none();
+    int r;
+    do {
+        put_page(&page, values, after);
+        q->args = args_of(&page);
+        r = strbuf_failed(&page.list) ? diag_set(why, -ENOMEM, 0, "%s", err_text(-ENOMEM))
+                                      : ask_run(ask, q, on_row, a, end, why);
+        if (a->stopped < 0)
+            (void)diag_set(why, a->stopped, 0, "stopped");
+        item_clear(&a->row);
+        after = r == 0 && end->status == GRIDLINE_STATUS_DONE ? args_value(end->args, "after") : value_none();
+    } while (after.type != VALUE_NONE);
+    args_writer_fini(&page);
     return r;
 }
 
 static int run(struct asking *a, size_t gateway, const char *verb, struct args values, int64_t silence_ns)
 {
     struct gridline_consumer *c = a->consumer;
-    struct args_writer page = {0};
-    struct value after = value_none();
+    const struct ask_options o = {.gateway = c->links[gateway].address,
+                                  .identity = c->identity,
+                                  .prog = c->prog,
+                                  .timeout_ns = silence_ns};
+    struct ask_question q = {.verb = slice_str(verb), .silence_ns = silence_ns};
     struct ask_end end = {0};
-    int r;
-    do {
-        struct args rest = values;
-        struct arg v;
-        struct strbuf kept = {0};
-        if (value_is_text(after.type)) { /* it is borrowed from what the next page overwrites */
-            strbuf_add_slice(&kept, value_slice(after));
-            after.p = kept.p;
-        }
-        args_writer_reset(&page);
-        while (args_next(&rest, &v))
-            args_add(&page, v.name, v.value);
-        args_add(&page, SLICE_LIT("after"), after);
-        const struct ask_question q = {
-            .verb = slice_str(verb), .args = args_of(&page), .silence_ns = silence_ns};
-        r = strbuf_failed(&page.list) || strbuf_failed(&kept)
-                ? diag_set(&c->why, -ENOMEM, 0, "%s", err_text(-ENOMEM))
-                : ask_page(a, gateway, &q, &end);
-        strbuf_fini(&kept);
-        after = r == 0 && end.status == GRIDLINE_STATUS_DONE ? args_value(end.args, "after") : value_none();
-    } while (after.type != VALUE_NONE);
-    args_writer_fini(&page);
-    if (r < 0)
-        return r;
-    (void)diag_set(&c->why, 0, 0, "%.*s", (int)(end.text.n < 190 ? end.text.n : 190), end.text.p);
-    return end.status <= GRIDLINE_STATUS_NOT_ALLOWED ? end.status : GRIDLINE_STATUS_FAILED;
+    struct ask *ask = NULL;
+    int r = ask_open(&o, &ask, &c->why);
+    if (r == 0)
+        r = ask_pages(a, ask, &q, values, &end);
+    if (r == 0) {
+        (void)diag_set(&c->why, 0, 0, "%.*s", (int)(end.text.n < 190 ? end.text.n : 190), end.text.p);
+        r = end.status <= GRIDLINE_STATUS_NOT_ALLOWED ? end.status : GRIDLINE_STATUS_FAILED;
+    }
+    ask_close(ask);
+    return r;
 }
 
 int gridline_consumer_ask(gridline_consumer *c, size_t gateway, const char *verb,

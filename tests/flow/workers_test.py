@@ -97,7 +97,7 @@ class Gateway:
         """How often each event of the emulator is in the journal: {(host, epoch, number): times}."""
         out = subprocess.run([GATEWAY, "--dump", self.work + "/journal", "--print", "ndjson"], stdout=subprocess.PIPE,
                              text=True, check=True).stdout
-        found = (json.loads(line) for line in out.splitlines() if '"emulator.event"' in line)
+        found = (json.loads(line) for line in out.splitlines() if '"name":"emulator.event"' in line)
         return collections.Counter((e["host"], e["life"], e["number"]) for e in found)
 
 

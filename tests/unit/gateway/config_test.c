@@ -620,8 +620,8 @@ static void test_table(void **unused)
             in_sections += key.name[inner.n] != '\0';
         }
     }
-    assert_int_equal(n, 55);
-    assert_int_equal(in_sections, 11);
+    assert_int_equal(n, 56);
+    assert_int_equal(in_sections, 19);
 }
 
 static void test_explain(void **unused)

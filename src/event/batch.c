@@ -321,6 +321,17 @@ void batch_builder_set_origin(struct batch_builder *b, const struct batch_origin
     b->has_origin = true;
 }
 
+const struct event *batch_builder_events(const struct batch_builder *b)
+{
+    return b->events;
+}
+
+void batch_builder_cut(struct batch_builder *b, size_t n)
+{
+    if (n < b->n)
+        b->n = n; /* their memory goes with the batch */
+}
+
 void batch_builder_set_block(struct batch_builder *b, struct slice block)
 {
     b->block = block;

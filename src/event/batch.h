@@ -64,6 +64,10 @@ void batch_builder_destroy(struct batch_builder *b); /* NULL is fine; drops an u
 void batch_builder_limit(struct batch_builder *b, size_t max_events, size_t max_bytes);
 bool batch_builder_full(const struct batch_builder *b);
 size_t batch_builder_count(const struct batch_builder *b);
+/* Those so far; borrowed until the next call. */
+const struct event *batch_builder_events(const struct batch_builder *b);
+/* Takes back all but the first n. */
+void batch_builder_cut(struct batch_builder *b, size_t n);
 
 /* Adds an event whose schema is learned. Checks every limit; text that is not UTF-8 becomes bytes. On failure
  * (E_LIMIT, E_PROTO, -ENOMEM, with *why filled if not NULL) nothing is added. */

@@ -87,6 +87,11 @@ int samples_reader_stream(struct samples_reader *r, struct slice payload, struct
 int samples_reader_packet(struct samples_reader *r, struct slice payload, struct slice host,
                           struct batch_builder *out, struct batch_origin *origin, uint32_t *unknown,
                           struct diag *why);
+/* The same behind what is in the builder already, which is not full afterwards: the rows of many packets then
+ * share one batch, and who has made it knows which are whose. */
+int samples_reader_add(struct samples_reader *r, struct slice payload, struct slice host,
+                       struct batch_builder *out, struct batch_origin *origin, uint32_t *unknown,
+                       struct diag *why);
 
 /* What a packet holds. */
 struct samples_count {

@@ -341,27 +341,39 @@ static int read_packet(struct reading *p, uint64_t *done)
     return rc < 0 ? rc : 0;
 }
 
-int samples_reader_packet(struct samples_reader *r, struct slice payload, struct slice host,
-                          struct batch_builder *out, struct batch_origin *origin, uint32_t *unknown,
-                          struct diag *why)
+int samples_reader_add(struct samples_reader *r, struct slice payload, struct slice host,
+                       struct batch_builder *out, struct batch_origin *origin, uint32_t *unknown,
+                       struct diag *why)
 {
-    assert(!batch_builder_borrows(out) && batch_builder_count(out) == 0);
+    assert(!batch_builder_borrows(out));
     struct reading p;
     uint64_t done;
+    size_t before = batch_builder_count(out);
     start_reading(&p, r, payload, why);
     p.out = out;
     p.host = host;
     int rc = read_packet(&p, &done);
     if (rc < 0) {
-        batch_unref(batch_builder_finish(out, NULL)); /* empties it */
+        batch_builder_cut(out, before);
         return rc;
     }
     origin->first_seq = p.first_seq;
     origin->clock = p.clock;
     *unknown = (uint32_t)(p.n_rows - done);
-    if (done)
-        batch_builder_set_origin(out, origin);
     return 0;
+}
+
+int samples_reader_packet(struct samples_reader *r, struct slice payload, struct slice host,
+                          struct batch_builder *out, struct batch_origin *origin, uint32_t *unknown,
+                          struct diag *why)
+{
+    assert(batch_builder_count(out) == 0);
+    int rc = samples_reader_add(r, payload, host, out, origin, unknown, why);
+    if (batch_builder_count(out) > 0)
+        batch_builder_set_origin(out, origin);
+    else
+        batch_unref(batch_builder_finish(out, NULL)); /* empties it */
+    return rc;
 }
 
 int samples_packet_count(struct slice payload, struct samples_count *out)

@@ -38,8 +38,9 @@ struct ingest *ingest_create(struct ledger *ledger, struct store *store, const s
     if (in->registry) {
         in->check = batch_builder_create(in->registry, options->on_batch ? 0 : BUILDER_BORROW);
         in->builder = batch_builder_create(in->registry, 0);
+        in->rows = batch_builder_create(in->registry, 0);
     }
-    if (!in->registry || !in->check || !in->builder || !in->writer || !in->samples) {
+    if (!in->registry || !in->check || !in->builder || !in->rows || !in->writer || !in->samples) {
         ingest_destroy(in);
         return NULL;
     }
@@ -50,7 +51,7 @@ static void clear_turn(struct turn *t)
 {
     for (size_t i = 0; i < t->n; i++)
         batch_unref(t->entries[i].batch);
-    t->n = t->n_samplers = t->batch_bytes = 0;
+    t->n = t->n_samplers = t->batch_bytes = t->rows_from = 0;
     t->is_awaited = t->has_records = false;
     t->records = 0;
 }
@@ -67,6 +68,7 @@ void ingest_destroy(struct ingest *in)
     sampler_new_segment(in); /* forgets the schemas of the last */
     batch_builder_destroy(in->check);
     batch_builder_destroy(in->builder);
+    batch_builder_destroy(in->rows);
     block_writer_destroy(in->writer);
     samples_scratch_destroy(in->samples);
     registry_destroy(in->registry);
@@ -300,6 +302,31 @@ void ingest_queue_batch(struct ingest *in, struct batch *b, uint32_t from, uint3
     }
     t->batch_bytes += b->size_bytes;
     t->entries[t->n++] = (struct pending){.batch = b, .from = from, .n = n, .at = at};
+}
+
+bool ingest_queue_packet(struct ingest *in, uint32_t from, uint32_t n, const struct batch_origin *origin,
+                         struct position at)
+{
+    struct turn *t = ingest_turn(in);
+    if (reserve_entry(t) < 0)
+        return false;
+    t->entries[t->n++] =
+        (struct pending){.from = from, .n = n, .at = at, .origin = *origin, .is_samples = true};
+    if (batch_builder_full(in->rows))
+        ingest_finish_rows(in);
+    return true;
+}
+
+void ingest_finish_rows(struct ingest *in)
+{
+    struct turn *t = ingest_turn(in);
+    struct batch *b = batch_builder_finish(in->rows, NULL);
+    for (size_t i = t->rows_from; i < t->n && b; i++)
+        if (t->entries[i].is_samples)
+            t->entries[i].batch = batch_ref(b); /* without memory nobody is told; it is in the journal all the same */
+    t->rows_from = t->n;
+    t->batch_bytes += b ? b->size_bytes : 0;
+    batch_unref(b);
 }
 
 void ingest_commit_if_full(struct ingest *in)
@@ -602,12 +629,14 @@ static void give_batch(const struct ingest *in, const struct pending *p, uint64_
     const struct batch *b = p->batch;
     struct position at = p->at;
     at.record += first;
-    if (p->from == 0 && p->n == b->n) {
+    if (p->from == 0 && p->n == b->n && !p->is_samples) {
         in->options.on_batch(in->options.arg, b, at);
         return;
     }
-    struct batch view = {.origin = b->origin, .events = b->events + p->from, .n = p->n};
-    view.origin.first_seq += view.origin.first_seq ? p->from : 0;
+    struct batch view = {
+        .origin = p->is_samples ? p->origin : b->origin, .events = b->events + p->from, .n = p->n};
+    if (!p->is_samples && view.origin.first_seq)
+        view.origin.first_seq += p->from;
     in->options.on_batch(in->options.arg, &view, at);
 }
 
@@ -646,6 +675,7 @@ void ingest_commit(struct ingest *in)
         settle(in, in->filling, 0);
         return;
     }
+    ingest_finish_rows(in);
     ingest_turn(in)->records = store_records(in->store);
     in->packet_record = 0;
     store_commit(in->store);
@@ -677,6 +707,7 @@ static void complete(struct ingest *in, int r)
     ingest_note_store(in, r);
     settle(in, in->filling ^ 1, r); /* is_flying, still: what an answer sets off must not turn the groups */
     if (r < 0) { /* the store has forgotten it, too */
+        ingest_finish_rows(in);
         in->packet_record = 0;
         settle(in, in->filling, r);
         checkpoint_abort(in);

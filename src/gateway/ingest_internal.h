@@ -17,6 +17,8 @@ struct pending {
     struct batch *batch;          /* for on_batch; NULL when nobody asks */
     uint32_t from, n;             /* which of its events: those that are new */
     struct position at;           /* where they are; the record counts from 0 in its group */
+    struct batch_origin origin;   /* of samples, whose batch has many */
+    bool is_samples;
 };
 
 /* What the store's group of the same turn means. */
@@ -26,6 +28,7 @@ struct turn {
     struct account **samplers; /* accounts of class samples with pending_rows of this turn */
     size_t n_samplers, cap_samplers;
     size_t batch_bytes; /* memory of the batches */
+    size_t rows_from;   /* the first entry whose rows have no batch yet, or the next one */
     bool is_awaited;    /* some of it is not samples */
     bool has_records;   /* there is something in the store's group */
     uint32_t records;   /* how many, once it is handed over */
@@ -48,7 +51,8 @@ struct ingest {
     struct ingest_options options;
     struct registry *registry;
     struct batch_builder *check;   /* for blocks */
-    struct batch_builder *builder; /* for lines and samples */
+    struct batch_builder *builder; /* for lines */
+    struct batch_builder *rows;    /* of samples, of many packets: those of this turn that have no batch yet */
     struct block_writer *writer;
     struct strbuf scratch;
     struct turn turns[LEDGER_GROUPS];
@@ -83,6 +87,11 @@ int ingest_check_room(struct ingest *in);
 /* rows of the account, which has class samples, wait now; reserve made room for it (-ENOMEM). */
 int ingest_reserve_rows(struct ingest *in);
 void ingest_queue_rows(struct ingest *in, struct account *a, uint32_t rows);
+/* The same of n events in in->rows, a packet's. false: no memory; nobody is told of them. */
+bool ingest_queue_packet(struct ingest *in, uint32_t from, uint32_t n, const struct batch_origin *origin,
+                         struct position at);
+/* What is in in->rows becomes a batch. */
+void ingest_finish_rows(struct ingest *in);
 /* Keeps n events of b for on_batch, from number `from` on. Takes the reference, also on failure: then nobody is
  * told of them. */
 void ingest_queue_batch(struct ingest *in, struct batch *b, uint32_t from, uint32_t n, struct position at);

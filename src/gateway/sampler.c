@@ -199,32 +199,34 @@ int sampler_stream(struct sampler *s, struct slice payload, struct diag *why)
     return 0;
 }
 
-/* Reads the packet; with events if somebody wants them. */
+/* Reads the packet; where somebody wants events its rows are the last in in->rows then. */
 static int read_packet(struct sampler *s, struct slice packet, struct samples_count *count,
-                       struct batch **batch, struct diag *why)
+                       struct batch_origin *origin, struct diag *why)
 {
     struct ingest *in = s->in;
-    *batch = NULL;
-    if (!in->options.on_batch && !s->limit)
+    if (!in->options.on_batch)
         return samples_reader_scan(s->reader, packet, count, why);
-    struct batch_origin origin = {.epoch = s->account->origin.epoch};
-    memcpy(origin.producer, s->account->origin.producer, sizeof origin.producer);
+    *origin = (struct batch_origin){.epoch = s->account->origin.epoch};
+    memcpy(origin->producer, s->account->origin.producer, sizeof origin->producer);
     uint32_t unknown;
-    int r = samples_reader_packet(s->reader, packet, host_of(s), in->builder, &origin, &unknown, why);
+    int r = samples_reader_add(s->reader, packet, host_of(s), in->rows, origin, &unknown, why);
     if (r < 0)
         return r;
-    *batch = batch_builder_finish(in->builder, NULL);
     (void)samples_packet_count(packet, count); /* it has been read */
     count->unknown = unknown;
     return 0;
 }
 
-static bool may_say_all(const struct sampler *s, const struct batch *b)
+/* The rows in in->rows from that one on. Where there are none nobody knows. */
+static bool may_say_all(const struct sampler *s, size_t from)
 {
-    for (size_t i = 0; s->limit && s->limit->may && b && i < b->n; i++)
-        if (!s->limit->may(s->limit, &b->events[i]))
+    const struct batch_builder *rows = s->in->rows;
+    if (!s->limit || !s->in->options.on_batch)
+        return !s->limit;
+    for (size_t i = from; s->limit->may && i < batch_builder_count(rows); i++)
+        if (!s->limit->may(s->limit, &batch_builder_events(rows)[i]))
             return false;
-    return b || !s->limit; /* without memory for them nobody knows */
+    return true;
 }
 
 static int write_packet(struct sampler *s, struct slice packet, uint32_t rows)
@@ -248,12 +250,13 @@ int sampler_packet(struct sampler *s, struct slice packet, struct diag *why)
     struct ingest *in = s->in;
     struct account *a = s->account;
     struct samples_count count;
-    struct batch *batch;
+    struct batch_origin origin;
     ingest_begin(in);
     int written = ingest_check_room(in);
     if (written == 0 && s->segment != in->segment)
         written = write_all(s);
-    int r = read_packet(s, packet, &count, &batch, why);
+    uint32_t before = (uint32_t)batch_builder_count(in->rows);
+    int r = read_packet(s, packet, &count, &origin, why);
     if (r < 0)
         return r;
     uint32_t rows = count.rows - count.unknown;
@@ -264,18 +267,19 @@ int sampler_packet(struct sampler *s, struct slice packet, struct diag *why)
     s->wants_announcements |= count.unknown > 0;
     if (rows == 0)
         return 0;
-    bool is_allowed = may_say_all(s, batch);
+    bool is_allowed = may_say_all(s, before);
     r = written < 0 ? written : is_allowed ? write_packet(s, packet, rows) : -EPERM;
     if (r < 0) {
         a->refused += rows;
         s->segment = 0; /* the journal's view of what rolls is behind */
-        batch_unref(batch);
+        batch_builder_cut(in->rows, before);
         if (is_allowed)
             ingest_note_store(in, r);
-    } else if (batch) {
+    } else if (in->options.on_batch) {
         struct position at = ingest_last_record(in);
         at.part = in->packets - 1;
-        ingest_queue_batch(in, batch, 0, (uint32_t)batch->n, at);
+        if (!ingest_queue_packet(in, before, rows, &origin, at))
+            batch_builder_cut(in->rows, before);
     }
     ingest_commit_if_full(in);
     return 0;

@@ -69,9 +69,7 @@ static int ask(gridline_consumer *c, const char *verb, char **words, size_t n)
         values[i].v.p = equals + 1;
         values[i].n = (size_t)-1;
     }
-    (void)gridline_consumer_ask(c, 0, verb, values, n, 0, print_item,
-                                NULL); /* again, on the same connection: */
-    return end(c, gridline_consumer_ask(c, 0, verb, values, n, 0, NULL, NULL));
+    return end(c, gridline_consumer_ask(c, 0, verb, values, n, 0, print_item, NULL));
 }
 
 /* As a program with a loop of its own has it. */

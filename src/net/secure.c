@@ -45,8 +45,10 @@ static const void *load(const char *symbol, size_t size, struct diag *why)
 {
     static void *_Atomic loaded; /* the second of two threads at the same time gets the same one */
     void *module = loaded;
-    if (!module)
-        module = loaded = open_module(why);
+    if (!module) {
+        module = open_module(why);
+        loaded = module;
+    }
     const uint32_t *head = module ? dlsym(module, symbol) : NULL;
     if (module && (!head || head[0] != SECURE_VERSION || head[1] != size)) {
         (void)diag_set(why, E_VERSION, 0, "the module %s is of another version of gridline", MODULE);

@@ -346,6 +346,7 @@ static inline bool passes(struct selector *s, const struct event *e)
 /* As passes, of many: each question to all that are left. First the patterns, */
 static size_t choose(struct selector *s, const struct event *events, size_t n, uint32_t *index)
 {
+    const bool is_any_host = s->o.hosts.n == 0;
     const struct schema *last = NULL;
     bool is_wanted = false;
     size_t kept = 0;
@@ -355,7 +356,7 @@ static size_t choose(struct selector *s, const struct event *events, size_t n, u
             is_wanted = find_plan(s, last)->is_wanted;
         }
         index[kept] = (uint32_t)i;
-        kept += is_wanted && wants_host(s, events[i].host);
+        kept += is_wanted && (is_any_host || wants_host(s, events[i].host));
     }
     return kept;
 }

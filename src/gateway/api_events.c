@@ -458,7 +458,12 @@ void api_events(struct http_request *r)
         open_stream(r, SLICE_LIT(""));
 }
 
+/* Events, but of the directory: it takes both rights. */
 void api_watch(struct http_request *r)
 {
+    if (!access_check(r->who, ACCESS_LOOKUP, SLICE_LIT(""), SLICE_LIT(""))) {
+        http_problem_control(r, CONTROL_NOT_ALLOWED, SLICE_LIT("you may not look at the directory here"));
+        return;
+    }
     open_stream(r, SLICE_LIT("worker.state,directory.sensor,directory.schema"));
 }

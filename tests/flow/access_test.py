@@ -64,13 +64,15 @@ VERBS = {
     "sensor.start": "control", "sensor.stop": "control", "sensor.set": "control", "sensor.list": "control",
     "activate": "control", "access": None,
 }
-# Enough to be understood, nothing that is done.
+# Enough to be understood, nothing that is done. The workers here answer to nobody, so they are not waited for.
 VERB_VALUES = {
     "worker.suspend": {"dry_run": True}, "worker.resume": {"dry_run": True}, "worker.kill": {"dry_run": True},
-    "worker.set": {"dry_run": True, "set.vector.every": "2s"}, "sensor.start": {"dry_run": True, "sensor": "cpu"},
-    "sensor.stop": {"dry_run": True, "sensor": "cpu"}, "sensor.set": {"dry_run": True, "sensor": "cpu", "set.every": "2s"},
-    "sensor.list": {}, "activate": {"dry_run": True, "pattern": "x", "level": "info"}, "subscription.remove": {"durable": "none"},
-    "subscription.consumed": {"durable": "none", "position": "1"},
+    "worker.set": {"dry_run": True, "set.vector.every": "2s"},
+    "sensor.start": {"dry_run": True, "sensor": "cpu", "timeout_ms": 1},
+    "sensor.stop": {"dry_run": True, "sensor": "cpu", "timeout_ms": 1},
+    "sensor.set": {"dry_run": True, "sensor": "cpu", "set.every": "2s", "timeout_ms": 1},
+    "sensor.list": {"timeout_ms": 1}, "activate": {"dry_run": True, "pattern": "x", "level": "info", "timeout_ms": 1},
+    "subscription.remove": {"durable": "none"}, "subscription.consumed": {"durable": "none", "position": "1"},
 }
 
 

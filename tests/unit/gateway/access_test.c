@@ -27,9 +27,10 @@ static struct access_row filled(const struct access_row *row)
     return r;
 }
 
+enum { ROWS_MAX = 80 };
+
 static struct access *table_of(const struct access_row *rows, size_t n)
 {
-    enum { ROWS_MAX = 16 };
     struct access *t = NULL;
     struct access_row all[ROWS_MAX];
     struct diag why = {0};
@@ -441,27 +442,45 @@ static void test_same(void **unused)
     access_destroy(t);
 }
 
-/* By any table, a view and the questions without one say the same of whole events, in whatever order they come; and
- * without memory to remember by, too. */
+/* What shows_field says of each field, as seen_of prints it. */
+static const char *fields_of(struct access_view *v, const struct schema *s, const char *host)
+{
+    static char text[256];
+    size_t n = 0;
+    text[0] = '\0';
+    for (uint32_t i = 0; i < s->n_fields; i++)
+        if (access_view_shows_field(v, slice_str(host), s->name, s->fields[i].name))
+            n += (size_t)snprintf(text + n, sizeof text - n, "%s%.*s", n ? "," : "",
+                                  SLICE_ARG(s->fields[i].name));
+    return text;
+}
+
+/* By any table, a view, the questions without one, and the directory's say the same of whole events and their fields, in
+ * whatever order they come; and without memory to remember by, too. */
 static void test_views_agree(void **unused)
 {
     (void)unused;
     static const char *const hosts[] = {"", "web1", "web2", "db1", "x"}, *const events[] = {"cpu", "disk", "host"};
     static const char *const host_lists[] = {"", "web*", "db1", "web1,x", "*", "[!w]*"},
-                      *const event_lists[] = {"", "cpu", "d*,host", "*"};
+                      *const event_lists[] = {"", "cpu", "d*,host", "*"},
+                      *const hide_lists[] = {"os*", "load", "cpu.device,disk.os.name", "*"};
     uint64_t random = 20261116;
     struct schema *schemas[3];
     for (size_t i = 0; i < 3; i++)
         schemas[i] = schema_with(events[i], os_fields);
     for (unsigned round = 0; round < 300 * test_scale(); round++) {
-        struct access_row rows[6];
-        size_t n = test_random(&random) % 7;
+        struct access_row rows[ROWS_MAX];
+        size_t n = test_random(&random) % 9;
+        n = round % 50 == 49 ? ROWS_MAX : n; /* more of those that hide than are remembered */
         for (size_t i = 0; i < n; i++) {
-            bool is_no = test_random(&random) % 2;
-            rows[i] = (struct access_row)ROW(.who = "token", .may = is_no ? 0 : BIT(QUERY),
-                                             .may_not = is_no ? BIT(QUERY) : 0);
+            uint64_t what = i < 8 ? test_random(&random) % 3 : 2; /* yes, no, less */
+            rows[i] = (struct access_row)ROW(.who = "token", .may = what == 0 ? BIT(QUERY) : 0,
+                                             .may_not = what == 1 ? BIT(QUERY) : 0);
             rows[i].hosts = host_lists[test_random(&random) % 6];
             rows[i].events = event_lists[test_random(&random) % 4];
+            rows[i].hide = what == 2 || (what == 0 && test_random(&random) % 2)
+                               ? hide_lists[test_random(&random) % (n == ROWS_MAX ? 3 : 4)]
+                               : "";
         }
         struct access *t = table_of(rows, n);
         struct access_identity who = somebody(t, ACCESS_TOKEN, "t");
@@ -474,9 +493,11 @@ static void test_views_agree(void **unused)
             bool is_allowed = access_allows_event(&who, ACCESS_QUERY, slice_str(host), s->name);
             if (test_random(&random) % 4 == 0)
                 mem_fail_after(1);
-            bool is_seen = r == 0 && strcmp(seen_of(v, s, host), "-") != 0;
+            const char *seen = r == 0 ? seen_of(v, s, host) : "-";
             mem_fail_after(0);
-            assert_int_equal(is_seen, is_allowed);
+            assert_int_equal(strcmp(seen, "-") != 0, is_allowed);
+            if (is_allowed)
+                assert_string_equal(seen, fields_of(v, s, host));
             if (r == 0)
                 assert_int_equal(access_view_shows(v, slice_str(host), s->name), is_allowed);
             if (is_allowed) { /* then of some or other, too */

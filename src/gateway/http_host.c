@@ -23,7 +23,7 @@ static bool is_number(struct slice name, bool has_brackets)
 {
     char text[INET6_ADDRSTRLEN];
     unsigned char address[sizeof(struct in6_addr)];
-    if (name.n >= sizeof text)
+    if (name.n >= sizeof text || memchr(name.p, '\0', name.n))
         return false;
     (void)snprintf(text, sizeof text, "%.*s", SLICE_ARG(name)); /* fits */
     return inet_pton(has_brackets ? AF_INET6 : AF_INET, text, address) == 1;

@@ -353,7 +353,7 @@ def case_directory(work):
     assert row["workers"] == 2 and row["connections.open"] >= 1
     # changes
     s = Stream(site, "/api/v1/directory/watch?from=oldest", {})
-    assert s.json()["name"] in ("worker.state", "sensor.state", "schema.new")
+    assert s.json()["name"] in ("worker.state", "directory.sensor", "directory.schema")
 
 
 def metrics(site):

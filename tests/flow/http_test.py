@@ -18,7 +18,7 @@ import time
 import xml.etree.ElementTree as ElementTree
 import xmlrpc.client
 
-from grid import start, stop, wait_for
+from grid import start, stop, stop_all, wait_for
 
 GRIDLINE, AGENT, GATEWAY, SOURCE = sys.argv[2:6]
 
@@ -347,7 +347,7 @@ def case_directory(work):
     # others than the owner
     assert site.get("/api/v1/directory/hosts", token=None)["rows"]
     assert site.get("/api/v1/control", 403, token=None, method="POST", body='{"verb":"worker.kill","args":{}}')["status"] == 403
-    assert {v["action"] for v in site.get("/api/v1/control", token=None)["rows"]} <= {"lookup", "summary"}
+    assert {v["action"] for v in site.get("/api/v1/control", token=None)["rows"]} <= {"", "lookup", "summary"}
     assert site.get("/api/v1/events", 403, token=None)["status"] == 403
     row = site.get("/api/v1/directory/status")["rows"][0]
     assert row["workers"] == 2 and row["connections.open"] >= 1
@@ -762,6 +762,7 @@ def main():
         if os.path.exists(work + "/log"):
             print(open(work + "/log").read()[-3000:])
         raise
+    stop_all()
     shutil.rmtree(work)
 
 

@@ -193,7 +193,7 @@ class Config(unittest.TestCase):
         with open(os.path.join(SOURCE, "docs/gateway.md"), encoding="utf-8") as f:
             text = f.read()
         blocks = re.findall(r"<!-- gridline config explain --gateway (\w+) -->\n```\n(.*?)```\n", text, re.DOTALL)
-        self.assertEqual(sorted(name for name, _ in blocks), ["gateway", "observer"])
+        self.assertEqual(sorted(name for name, _ in blocks), ["access", "gateway", "observer", "token"])
         for name, block in blocks:
             self.assertEqual(block, self.run_it("explain", "--gateway", name)[0], f"docs/gateway.md: {name} is out of date")
         self.write("g.conf", re.search(r"```\n(listen = .*?)```\n", text, re.DOTALL).group(1))

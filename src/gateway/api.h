@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* api.h - the endpoints of the HTTP server: docs/openapi.json has them for programs, docs/http.md for people. */
+/* api.h - the endpoints of the HTTP server: docs/openapi.json has them for programs, docs/http.md for
+ * people. */
 #ifndef GRIDLINE_GATEWAY_API_H
 #define GRIDLINE_GATEWAY_API_H
 

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Questions to control.h by HTTP: directory, latest, summary, control, access.
  *
- *   json     {"rows":[{...},...],"end":{"status":"done","rows":2}}: collected first, so that what goes wrong at
- *            once has its HTTP status; up to COLLECTED_MAX bytes, then `end` has `next`, the `after` to go on with
+ *   json     {"rows":[{...},...],"end":{"status":"done","rows":2}}: collected first, so that what goes wrong
+ *            at once has its HTTP status; up to COLLECTED_MAX bytes, then `end` has `next`, the `after` to
+ *            go on with
  *   ndjson   a row a line, as they come; the last line is {"end":{...}}
  *   csv      collected; the union of the rows' columns; `next` is in the header Gridline-Next
  *
@@ -115,7 +116,8 @@ static enum question_more on_more(struct question *q)
     flush(a);
     if (a->bytes > (a->format == FORMAT_NDJSON ? STREAMED_MAX : COLLECTED_MAX))
         return QUESTION_ENOUGH;
-    return a->format == FORMAT_NDJSON && http_waiting(a->request) > HTTP_OUTPUT_HIGH ? QUESTION_WAIT : QUESTION_ON;
+    return a->format == FORMAT_NDJSON && http_waiting(a->request) > HTTP_OUTPUT_HIGH ? QUESTION_WAIT
+                                                                                     : QUESTION_ON;
 }
 
 static void on_drained(struct http_request *r)
@@ -138,7 +140,8 @@ static void put_end(const struct ask *a, struct strbuf *out, const struct questi
                   end->rows);
     if (end->text.n || is_cut) {
         strbuf_add_str(out, ",\"text\":");
-        json_add_string(out, is_cut ? SLICE_LIT("there is more than fits; ask for format=ndjson") : end->text);
+        json_add_string(out,
+                        is_cut ? SLICE_LIT("there is more than fits; ask for format=ndjson") : end->text);
     }
     if (end->next.type != VALUE_NONE && a->has_next) {
         strbuf_add_str(out, ",\"next\":");

@@ -14,15 +14,16 @@ struct body {
     struct strbuf *verb;
     struct args_writer *args;
     struct diag *why;
-    struct strbuf text;               /* a string unescaped */
-    char path[ARGS_NAME_MAX + 1];     /* the keys of the open objects in args, dotted */
+    struct strbuf text;                /* a string unescaped */
+    char path[ARGS_NAME_MAX + 1];      /* the keys of the open objects in args, dotted */
     size_t path_n[API_BODY_DEPTH + 1]; /* its length at each depth */
     bool has_verb, has_args;
 };
 
 static int refuse(struct body *b, const struct json_item *item, int code, const char *what)
 {
-    return diag_set(b->why, code, json_col(&b->json, item->at), "byte %u: %s", json_col(&b->json, item->at), what);
+    return diag_set(b->why, code, json_col(&b->json, item->at), "byte %u: %s", json_col(&b->json, item->at),
+                    what);
 }
 
 /* What a string means: borrowed from the text, or in b->text. */
@@ -133,7 +134,8 @@ static int read_top(struct body *b, const struct json_item *item)
         return 0;
     }
     if (!slice_eq_str(item->key, "verb") || b->has_verb || item->kind != JSON_STRING)
-        return refuse(b, item, E_PROTO, "only \"verb\", a string, and \"args\", an object, are known here, each once");
+        return refuse(b, item, E_PROTO,
+                      "only \"verb\", a string, and \"args\", an object, are known here, each once");
     int r = unescape(b, item->text, item->escaped, &text);
     if (r < 0 || text.n > API_VERB_MAX || !text_is_name(text))
         return r == -ENOMEM ? r : refuse(b, item, E_PROTO, "no such verb; GET /api/v1/control lists them");

@@ -2,17 +2,16 @@
 /* GET /api/v1/events: a subscription as an answer that does not end.
  *
  * The chunks of subscription.h are what is sent: their bytes are referred to, not copied, but for Server-Sent
- * Events, whose lines begin with "data: ". What goes between them:
+ * Events, whose lines begin with "data: ". What goes between them, of gaps and positions:
  *
- *   ndjson             {"gap":{"lost":12,"reason":"slow","from":"7-0-1","to":"9-0-4"}}, and with positions=true
- *                      {"position":"9-0-4"} behind each piece
- *   sse                event: gap, with the same object as data; `id:` is the position: with each event of a piece
- *                      from which nothing was filtered, else with its last (a client that is cut off within gets
- *                      that piece again), and alone where nothing passed for a while; a comment each
- *                      KEEP_ALIVE_S
- *   ulm bp xml binary  an event subscription.gap of prog gridline-gateway with the same fields
+ *   ndjson     lines {"gap":{"lost":12,"reason":"slow","from":"...","to":"..."}}, and with positions=true
+ *              {"position":"..."} behind each piece
+ *   sse        event: gap, with the same object as data. `id:` is the position: with each event of a piece
+ *              from which nothing was filtered, else with its last (a client that is cut off within gets
+ *              that piece again), and alone where nothing passed for a while. A comment each KEEP_ALIVE_S
+ *   the others an event subscription.gap of prog gridline-gateway with the same fields
  *
- * Back-pressure: when HTTP_OUTPUT_HIGH bytes wait, the subscription's queue fills instead (subscription.h). */
+ * Back-pressure: when HTTP_OUTPUT_HIGH bytes wait, the subscription's queue fills instead. */
 #include "gateway/api.h"
 
 #include "base/clock.h"
@@ -27,13 +26,19 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-enum { KEEP_ALIVE_S = 15, COPIED_MAX = 1024 /* smaller pieces are copied: that is cheaper than to refer to them */ };
+enum {
+    KEEP_ALIVE_S = 15,
+    COPIED_MAX = 1024 /* smaller pieces are copied: that is cheaper than to refer to them */
+};
 
 /* In the order in which Accept and the default choose. */
 enum stream_format { STREAM_NDJSON, STREAM_SSE, STREAM_ULM, STREAM_BP, STREAM_XML, STREAM_BINARY };
-static const struct api_format formats[] = {
-    {"ndjson", "application/x-ndjson"}, {"sse", "text/event-stream"},  {"ulm", "text/x-ulm"},
-    {"bp", "text/x-netlogger-bp"},      {"xml", "application/xml"},    {"binary", "application/vnd.gridline.block"}};
+static const struct api_format formats[] = {{"ndjson", "application/x-ndjson"},
+                                            {"sse", "text/event-stream"},
+                                            {"ulm", "text/x-ulm"},
+                                            {"bp", "text/x-netlogger-bp"},
+                                            {"xml", "application/xml"},
+                                            {"binary", "application/vnd.gridline.block"}};
 enum { FORMATS = sizeof formats / sizeof *formats };
 
 struct stream {
@@ -43,10 +48,10 @@ struct stream {
     enum stream_format format;
     struct evbuffer *out; /* until the flush */
     struct event *timer;
-    int64_t until_ns;     /* monotonic; INT64_MAX = for ever */
+    int64_t until_ns; /* monotonic; INT64_MAX = for ever */
     int64_t sent_ns;
-    uint64_t left;        /* events until it ends */
-    uint64_t journal;     /* what positions are places in */
+    uint64_t left;    /* events until it ends */
+    uint64_t journal; /* what positions are places in */
     bool has_positions;
     bool is_elsewhere; /* it was somewhere in another journal */
     bool is_over;
@@ -64,7 +69,7 @@ static void end_soon(struct stream *s)
         return;
     s->is_over = true;
     if (s->format == STREAM_XML)
-        (void)evbuffer_add_printf(s->out, "</events>\n"); /* without memory the end is missing, as it should */
+        (void)evbuffer_add_printf(s->out, "</events>\n"); /* no memory: it has no good end */
     http_send_buffer(s->request, s->out);
     http_end_soon(s->request);
 }
@@ -227,14 +232,15 @@ static void give_gap(void *arg, struct chunk *c)
 /* In the formats that have nothing but events. Gaps are rare: what is made for it is not kept. */
 static bool put_gap_event(struct stream *s, const struct subscription_gap *gap)
 {
-    static const enum chunk_format chunks[FORMATS] = {
-        [STREAM_ULM] = CHUNK_ULM, [STREAM_BP] = CHUNK_BP, [STREAM_XML] = CHUNK_XML, [STREAM_BINARY] = CHUNK_BINARY};
+    static const enum chunk_format chunks[FORMATS] = {[STREAM_ULM] = CHUNK_ULM,
+                                                      [STREAM_BP] = CHUNK_BP,
+                                                      [STREAM_XML] = CHUNK_XML,
+                                                      [STREAM_BINARY] = CHUNK_BINARY};
     struct gap_text t = gap_text(s, gap);
-    const struct named_value values[] = {
-        {SLICE_LIT("lost"), value_uint(gap->lost)},
-        {SLICE_LIT("reason"), value_text(slice_str(t.reason))},
-        {SLICE_LIT("from"), value_text(slice_of(t.from, t.from_n))},
-        {SLICE_LIT("to"), value_text(slice_of(t.to, t.to_n))}};
+    const struct named_value values[] = {{SLICE_LIT("lost"), value_uint(gap->lost)},
+                                         {SLICE_LIT("reason"), value_text(slice_str(t.reason))},
+                                         {SLICE_LIT("from"), value_text(slice_of(t.from, t.from_n))},
+                                         {SLICE_LIT("to"), value_text(slice_of(t.to, t.to_n))}};
     const struct event_head head = {.time_ns = clock_utc_ns(),
                                     .name = SLICE_LIT("subscription.gap"),
                                     .prog = SLICE_LIT("gridline-gateway"),
@@ -249,7 +255,8 @@ static bool put_gap_event(struct stream *s, const struct subscription_gap *gap)
                    (b = batch_builder_finish(builder, NULL)) != NULL;
     if (is_good) {
         chunk_maker_begin(maker, b, gap->to);
-        is_good = chunk_maker_run(maker, chunks[s->format], (const uint32_t[]){0}, NULL, 1, give_gap, s, &lost);
+        is_good =
+            chunk_maker_run(maker, chunks[s->format], (const uint32_t[]){0}, NULL, 1, give_gap, s, &lost);
         chunk_maker_end(maker);
     }
     batch_unref(b);
@@ -263,10 +270,10 @@ static bool put_gap_object(struct stream *s, const struct subscription_gap *gap)
 {
     struct gap_text t = gap_text(s, gap);
     bool is_sse = s->format == STREAM_SSE;
-    return evbuffer_add_printf(s->out,
-                               "%s{%s\"lost\":%" PRIu64 ",\"reason\":\"%s\",\"from\":\"%s\",\"to\":\"%s\"%s}\n%s",
-                               is_sse ? "event: gap\ndata: " : "", is_sse ? "" : "\"gap\":{", gap->lost, t.reason,
-                               t.from, t.to, is_sse ? "" : "}", is_sse ? "\n" : "") > 0;
+    return evbuffer_add_printf(
+               s->out, "%s{%s\"lost\":%" PRIu64 ",\"reason\":\"%s\",\"from\":\"%s\",\"to\":\"%s\"%s}\n%s",
+               is_sse ? "event: gap\ndata: " : "", is_sse ? "" : "\"gap\":{", gap->lost, t.reason, t.from,
+               t.to, is_sse ? "" : "}", is_sse ? "\n" : "") > 0;
 }
 
 static void on_gap(struct subscriber *to, uint32_t id, const struct subscription_gap *gap)
@@ -315,7 +322,8 @@ static void on_gone(struct http_request *r)
 /* The next of: the end of its time, a sign of life. */
 static void start_timer(struct stream *s)
 {
-    int64_t now = clock_mono_ns(), next = s->format == STREAM_SSE ? s->sent_ns + KEEP_ALIVE_S * NS_PER_S : INT64_MAX;
+    int64_t now = clock_mono_ns(),
+            next = s->format == STREAM_SSE ? s->sent_ns + KEEP_ALIVE_S * NS_PER_S : INT64_MAX;
     next = s->until_ns < next ? s->until_ns : next;
     if (next == INT64_MAX)
         return;
@@ -335,7 +343,8 @@ static void on_timer(evutil_socket_t fd, short what, void *arg)
         end_soon(s);
         return;
     }
-    if (s->format == STREAM_SSE && now >= s->sent_ns + KEEP_ALIVE_S * NS_PER_S && is_writable(&s->subscriber)) {
+    if (s->format == STREAM_SSE && now >= s->sent_ns + KEEP_ALIVE_S * NS_PER_S &&
+        is_writable(&s->subscriber)) {
         http_send(s->request, SLICE_LIT(":\n\n"));
         s->sent_ns = now;
     }
@@ -379,10 +388,11 @@ static bool read_options(struct http_request *r, struct stream *s, struct subscr
     struct slice last = http_header(r, "Last-Event-ID");
     for (size_t i = 0; i < r->query.n; i++)
         if (!subscription_option(o, r->query.params[i].name, r->query.params[i].value)) {
-            http_problem(r, 400,
-                         "%.*s is no parameter here; there are event, host, where, on_change, cross, delta, every, "
-                         "period, format, from, queue, durable, count, timeout, positions",
-                         SLICE_ARG(r->query.params[i].name));
+            http_problem(
+                r, 400,
+                "%.*s is no parameter here; there are event, host, where, on_change, cross, delta, every, "
+                "period, format, from, queue, durable, count, timeout, positions",
+                SLICE_ARG(r->query.params[i].name));
             return false;
         }
     if (last.n) /* it was sent again by itself: newer than the address */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* api_poll.h - a subscription for those who ask again and again instead of listening: from a position on, some
- * events, and the position behind them. It waits until there are any, or its time is over. On the loop. */
+/* api_poll.h - a subscription for those who ask again and again instead of listening: from a position on,
+ * some events, and the position behind them. It waits until there are any, or for its time. On the loop. */
 #ifndef GRIDLINE_GATEWAY_API_POLL_H
 #define GRIDLINE_GATEWAY_API_POLL_H
 
@@ -28,7 +28,8 @@ struct poll_options {
     const struct access_identity *who;
     const char *name;
     int64_t wait_ns; /* at most POLL_WAIT_MAX_S */
-    uint64_t max;    /* events, about: more than POLL_MAX is that; a piece from which events were filtered is not cut */
+    uint64_t max; /* events, about: more than POLL_MAX is that; a piece from which events were filtered is not
+                     cut */
     void (*done)(void *arg, const struct poll_result *p); /* once, from the loop; it may destroy the poll */
     void *arg;
 };

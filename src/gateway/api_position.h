@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* api_position.h - positions as programs without a connection keep them: "JOURNAL.RECORD-PART-EVENT", where JOURNAL
- * is the number of the journal in hex digits, so that a place in another journal is known as such. Pure functions. */
+/* api_position.h - positions as programs without a connection keep them: "JOURNAL.RECORD-PART-EVENT", where
+ * JOURNAL is the number of the journal in hex digits, so that a place in another journal is known as such.
+ * Pure functions. */
 #ifndef GRIDLINE_GATEWAY_API_POSITION_H
 #define GRIDLINE_GATEWAY_API_POSITION_H
 

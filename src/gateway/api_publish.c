@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* POST /api/v1/events. The encoding is that of the parameter `format`, of Content-Type, or as the bytes look; the
- * origin is in the headers Gridline-Producer (32 hex digits), Gridline-Epoch and Gridline-Seq, the number of the
- * first event. Answered when all of it is in the journal. */
+/* POST /api/v1/events. The encoding is that of the parameter `format`, of Content-Type, or as the bytes look;
+ * the origin is in the headers Gridline-Producer (32 hex digits), Gridline-Epoch and Gridline-Seq, the number
+ * of the first event. Answered when all of it is in the journal. */
 #include "gateway/api.h"
 
 #include "base/mem.h"
@@ -63,8 +63,9 @@ static void on_done(struct publisher *of)
         return;
     }
     if (of->result < 0) {
-        http_problem(r, status_of(of->result), "%s; %" PRIu64 " events are in the journal, %" PRIu64 " are not",
-                     of->text, of->taken, of->refused);
+        http_problem(r, status_of(of->result),
+                     "%s; %" PRIu64 " events are in the journal, %" PRIu64 " are not", of->text, of->taken,
+                     of->refused);
         return;
     }
     put_counts(&out, of);
@@ -99,14 +100,16 @@ static const struct encoding *choose_encoding(struct http_request *r)
             found = is_media(type, one->mime) ? one : NULL;
         if (!found && (is_media(type, "application/json") || is_media(type, "application/ndjson")))
             found = encoding_by_name(SLICE_LIT("ndjson"));
-        if (!found && (type.n == 0 || is_media(type, "application/octet-stream") || is_media(type, "text/plain") ||
-                       is_media(type, "application/x-www-form-urlencoded"))) /* curl -d says that of anything */
+        if (!found &&
+            (type.n == 0 || is_media(type, "application/octet-stream") || is_media(type, "text/plain") ||
+             is_media(type, "application/x-www-form-urlencoded"))) /* curl -d says that of anything */
             found = encoding_detect(r->body);
     }
     if (found && found->decoder)
         return found;
-    http_problem(r, 415,
-                 "which encoding is it? Give Content-Type, or format=ndjson, ulm, bp, xml or binary in the address");
+    http_problem(
+        r, 415,
+        "which encoding is it? Give Content-Type, or format=ndjson, ulm, bp, xml or binary in the address");
     return NULL;
 }
 
@@ -137,14 +140,16 @@ static bool read_origin(struct http_request *r, struct batch_origin *out)
     *out = (struct batch_origin){.clock = {.bound_ns = CLOCK_BOUND_UNKNOWN}};
     if (producer.n == 0 && epoch.n == 0 && seq.n == 0)
         return true;
-    if (read_producer(producer, id) && !is_zero(id) && num_parse_uint(epoch, &out->epoch) == 0 && out->epoch &&
-        num_parse_uint(seq, &out->first_seq) == 0 && out->first_seq && out->first_seq < UINT64_MAX / 2) {
+    if (read_producer(producer, id) && !is_zero(id) && num_parse_uint(epoch, &out->epoch) == 0 &&
+        out->epoch && num_parse_uint(seq, &out->first_seq) == 0 && out->first_seq &&
+        out->first_seq < UINT64_MAX / 2) {
         memcpy(out->producer, id, sizeof id);
         return true;
     }
-    http_problem(r, 400,
-                 "an origin is all three: Gridline-Producer of 32 hex digits, Gridline-Epoch and Gridline-Seq from "
-                 "1 on");
+    http_problem(
+        r, 400,
+        "an origin is all three: Gridline-Producer of 32 hex digits, Gridline-Epoch and Gridline-Seq from "
+        "1 on");
     return false;
 }
 

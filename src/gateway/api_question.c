@@ -80,8 +80,9 @@ static void ask_page(struct question *q)
     if (q->after.type != VALUE_NONE)
         args_add(&q->page, SLICE_LIT("after"), q->after);
     q->is_asking = q->is_inside = true;
-    control_ask(q->control, &q->asker,
-                &(struct frame_control){.request = 1, .verb = strbuf_slice(&q->verb), .args = args_of(&q->page)});
+    control_ask(
+        q->control, &q->asker,
+        &(struct frame_control){.request = 1, .verb = strbuf_slice(&q->verb), .args = args_of(&q->page)});
     q->is_inside = false;
 }
 

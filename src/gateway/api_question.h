@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* api_question.h - a question to control.h from a program that wants all of the answer: it follows the pages
- * (`after`) by itself, one a turn of the loop, until there are no more, its asker has enough, or there is no room
- * for more; then it goes on when the asker says so. HTTP and XML-RPC ask by it. On the loop. */
+ * (`after`) by itself, one a turn of the loop, until there are no more, its asker has enough, or there is no
+ * room for more; then it goes on when the asker says so. HTTP and XML-RPC ask by it. On the loop. */
 #ifndef GRIDLINE_GATEWAY_API_QUESTION_H
 #define GRIDLINE_GATEWAY_API_QUESTION_H
 
@@ -48,8 +48,8 @@ struct question {
     bool is_ended;   /* the last answer has come; done is next */
 };
 
-/* Keeps copies of verb and args; who is borrowed. `after` of args is where it begins. -ENOMEM. question_fini in
- * any case. */
+/* Keeps copies of verb and args; who is borrowed. `after` of args is where it begins. -ENOMEM. question_fini
+ * in any case. */
 int question_ask(struct question *q, struct event_base *base, struct control *control,
                  const struct access_identity *who, struct slice verb, struct args args);
 /* After QUESTION_WAIT: there is room again. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* api_rows.h - rows of named values (net/args.h), and events, as JSON and CSV. Pure functions.
  *
- * JSON: text and bool as they are; bytes in base64; NaN, Inf and -Inf as text, which JSON has no numbers for. */
+ * JSON: text and bool as they are; bytes in base64; NaN, Inf and -Inf as text, for want of numbers. */
 #ifndef GRIDLINE_GATEWAY_API_ROWS_H
 #define GRIDLINE_GATEWAY_API_ROWS_H
 
@@ -24,10 +24,10 @@ void rows_of_event(struct args_writer *out, const struct event *e);
  * order in which they came. Missing is empty, empty text is "". */
 enum { ROWS_COLUMNS_MAX = 1024 };
 struct rows_table {
-    struct strbuf names;                    /* of the columns, */
-    uint32_t ends[ROWS_COLUMNS_MAX];        /* each up to here */
+    struct strbuf names;             /* of the columns, */
+    uint32_t ends[ROWS_COLUMNS_MAX]; /* each up to here */
     size_t n_columns;
-    struct strbuf rows;                     /* lists, one behind the other */
+    struct strbuf rows; /* lists, one behind the other */
     size_t n;
     bool has_left_out; /* columns, for being too many */
 };

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* XML-RPC at /RPC2: the operations of the API as calls. A call is answered with HTTP status 200, its faults, too
- * (the specification wants it so); faultCode is enum control_status or one of xmlrpc.h's.
+/* XML-RPC at /RPC2: the operations of the API as calls. A call is answered with HTTP status 200, its faults,
+ * too (the specification wants it so); faultCode is enum control_status or one of xmlrpc.h's.
  *
- * Rows are {"rows": [{...}, ...], "status": "done", "text": "...", "next": ...}, collected up to COLLECTED_MAX
- * bytes; `next`, where there is more, is the `after` of the call that goes on. */
+ * Rows are {"rows": [{...}, ...], "status": "done", "text": "...", "next": ...}, collected up to
+ * COLLECTED_MAX bytes; `next`, where there is more, is the `after` of the call that goes on. */
 #include "gateway/api.h"
 
 #include "base/clock.h"
@@ -75,7 +75,8 @@ static struct rpc *of_question(struct question *q)
 
 static void on_row(struct question *q, struct args row, struct slice text)
 {
-    xmlrpc_put_struct(&of_question(q)->out, row, args_value(row, "text").type == VALUE_NONE ? text : SLICE_LIT(""));
+    xmlrpc_put_struct(&of_question(q)->out, row,
+                      args_value(row, "text").type == VALUE_NONE ? text : SLICE_LIT(""));
 }
 
 static void put_event(struct rpc *c, const struct event *e)
@@ -107,7 +108,8 @@ static void on_done(struct question *q, const struct question_end *end)
         return;
     }
     strbuf_add_str(&c->out, "</data></array></value></member>");
-    xmlrpc_put_member(&c->out, "status", value_text(slice_str(end->status == CONTROL_DONE ? "done" : "partly")));
+    xmlrpc_put_member(&c->out, "status",
+                      value_text(slice_str(end->status == CONTROL_DONE ? "done" : "partly")));
     xmlrpc_put_member(&c->out, "text", value_text(end->text));
     if (end->next.type != VALUE_NONE)
         xmlrpc_put_member(&c->out, "next", end->next);
@@ -152,27 +154,36 @@ static const struct rpc_method {
 } methods[] = {
     {"gridline.access", run_verb, "access", "struct,struct", "What you may do here."},
     {"gridline.control", run_control, NULL, "struct,string,struct",
-     "control(verb, {named values}): asks the gateway, or orders its workers; GET /api/v1/control lists the verbs."},
+     "control(verb, {named values}): asks the gateway, or orders its workers; GET /api/v1/control lists the "
+     "verbs."},
     {"gridline.directory", run_verb, "sensors", "struct,struct",
      "directory({host, event, where, ...}): the sensors that there are."},
     {"gridline.events", run_events, NULL, "struct,struct",
-     "events({event, host, where, from, wait, max, ...}): events behind position `from`, as many as `max` (1000) or "
-     "those of the first moment that has any, after at most `wait` seconds (10, up to 30). Returns {events, position, "
+     "events({event, host, where, from, wait, max, ...}): events behind position `from`, as many as `max` "
+     "(1000) or "
+     "those of the first moment that has any, after at most `wait` seconds (10, up to 30). Returns {events, "
+     "position, "
      "gaps}; give `position` as `from` of the next call."},
-    {"gridline.hosts", run_verb, "hosts", "struct,struct", "hosts({workers, where}): the workers and their states."},
+    {"gridline.hosts", run_verb, "hosts", "struct,struct",
+     "hosts({workers, where}): the workers and their states."},
     {"gridline.latest", run_verb, "latest", "struct,struct",
      "latest({event, host, where, ...}): the newest event of each stream."},
-    {"gridline.ledger", run_verb, "ledger", "struct,struct", "ledger({workers}): what was taken, passed, lost."},
+    {"gridline.ledger", run_verb, "ledger", "struct,struct",
+     "ledger({workers}): what was taken, passed, lost."},
     {"gridline.publish", run_publish, NULL, "struct,string,string",
-     "publish(text, encoding): events in ndjson (the default), ulm, bp or xml. Returns {taken, refused, errors} when "
+     "publish(text, encoding): events in ndjson (the default), ulm, bp or xml. Returns {taken, refused, "
+     "errors} when "
      "they are in the journal."},
-    {"gridline.schemas", run_verb, "schemas", "struct,struct", "schemas({event, ...}): what events look like."},
-    {"gridline.status", run_verb, "status", "struct,struct", "status(): the gateway's own numbers, in `values`."},
+    {"gridline.schemas", run_verb, "schemas", "struct,struct",
+     "schemas({event, ...}): what events look like."},
+    {"gridline.status", run_verb, "status", "struct,struct",
+     "status(): the gateway's own numbers, in `values`."},
     {"gridline.summary", run_verb, "summary", "struct,struct",
      "summary({event, host, field, ...}): averages, minima, maxima and counts of each stream."},
     {"system.listMethods", run_list, NULL, "array", "The methods there are."},
     {"system.methodHelp", run_help, NULL, "string,string", "What a method does."},
-    {"system.methodSignature", run_signature, NULL, "array,string", "The types of a method's result and parameters."},
+    {"system.methodSignature", run_signature, NULL, "array,string",
+     "The types of a method's result and parameters."},
 };
 enum { METHODS = sizeof methods / sizeof *methods };
 
@@ -200,10 +211,13 @@ static void on_published(struct publisher *p)
 {
     struct rpc *c = (struct rpc *)((char *)p - offsetof(struct rpc, publisher));
     if (p->result < 0 || (p->taken == 0 && p->refused)) {
-        int code = p->result == -EACCES                          ? CONTROL_NOT_ALLOWED
+        int code = p->result == -EACCES                           ? CONTROL_NOT_ALLOWED
                    : p->result == -EAGAIN || p->result == -ENOMEM ? CONTROL_FAILED
                                                                   : CONTROL_USAGE;
-        fault(c, code, slice_str(p->text[0] ? p->text : p->n_errors ? p->errors[0].message : "nothing can be read"));
+        fault(c, code,
+              slice_str(p->text[0]    ? p->text
+                        : p->n_errors ? p->errors[0].message
+                                      : "nothing can be read"));
         return;
     }
     strbuf_add_str(&c->out, XMLRPC_HEAD "<value><struct>");
@@ -252,7 +266,8 @@ static void on_polled(void *arg, const struct poll_result *p)
     for (size_t i = 0; i < p->n_gaps; i++) {
         strbuf_add_str(&c->out, "<value><struct>");
         xmlrpc_put_member(&c->out, "lost", value_uint(p->gaps[i].lost));
-        xmlrpc_put_member(&c->out, "reason", value_text(slice_str(p->gaps[i].reason == GAP_SLOW ? "slow" : "gone")));
+        xmlrpc_put_member(&c->out, "reason",
+                          value_text(slice_str(p->gaps[i].reason == GAP_SLOW ? "slow" : "gone")));
         strbuf_add_str(&c->out, "</struct></value>");
     }
     strbuf_add_str(&c->out, "</data></array></value></member>");
@@ -269,7 +284,8 @@ static bool read_poll(struct rpc *c, struct subscription_options *o, struct poll
     while (args_next(&rest, &a)) {
         bool is_uint = a.value.type == VALUE_UINT, is_float = a.value.type == VALUE_FLOAT;
         if (slice_eq_str(a.name, "wait") && (is_uint || (is_float && a.value.f >= 0 && a.value.f <= 1e6)))
-            p->wait_ns = (int64_t)((is_uint ? (double)(a.value.u > 1000 ? 1000 : a.value.u) : a.value.f) * 1e9);
+            p->wait_ns =
+                (int64_t)((is_uint ? (double)(a.value.u > 1000 ? 1000 : a.value.u) : a.value.f) * 1e9);
         else if (slice_eq_str(a.name, "max") && is_uint && a.value.u)
             p->max = a.value.u;
         else if (a.value.type != VALUE_TEXT || slice_eq_str(a.name, "format") ||
@@ -294,8 +310,9 @@ static void run_events(struct rpc *c, const struct rpc_method *m)
     struct diag why = {0};
     (void)m;
     if (!read_poll(c, &o, &p)) {
-        fault(c, XMLRPC_BAD_PARAMS, SLICE_LIT("a struct of texts event, host, where, on_change, cross, delta, every, "
-                                              "period, from, queue, and numbers wait and max"));
+        fault(c, XMLRPC_BAD_PARAMS,
+              SLICE_LIT("a struct of texts event, host, where, on_change, cross, delta, every, "
+                        "period, from, queue, and numbers wait and max"));
         return;
     }
     if (!http_be_stream(r)) /* c is gone */
@@ -303,9 +320,9 @@ static void run_events(struct rpc *c, const struct rpc_method *m)
     int e = poll_start(&p, &o, &c->poll, &why);
     if (e < 0)
         fault(c,
-              e == -EACCES                         ? CONTROL_NOT_ALLOWED
+              e == -EACCES                   ? CONTROL_NOT_ALLOWED
               : e == E_PROTO || e == E_LIMIT ? CONTROL_USAGE
-                                                   : CONTROL_FAILED,
+                                             : CONTROL_FAILED,
               slice_str(why.message[0] ? why.message : err_text(e)));
 }
 
@@ -379,7 +396,8 @@ void api_rpc(struct http_request *r)
     int e = xmlrpc_read(r->body, &c->call, &why);
     const struct rpc_method *m = e == 0 ? find_method(strbuf_slice(&c->call.method)) : NULL;
     if (e < 0)
-        fault(c, e == -ENOMEM ? XMLRPC_INTERNAL : XMLRPC_NOT_XML, slice_str(why.message[0] ? why.message : err_text(e)));
+        fault(c, e == -ENOMEM ? XMLRPC_INTERNAL : XMLRPC_NOT_XML,
+              slice_str(why.message[0] ? why.message : err_text(e)));
     else if (!m)
         fault(c, XMLRPC_NO_METHOD, SLICE_LIT("no such method; system.listMethods lists them"));
     else

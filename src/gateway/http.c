@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A request goes: evhttp has read it whole -> is it for us (Host, Origin)? -> is there such a path? -> who asks
- * (token, certificate, address)? -> parameters -> the endpoint, which asks access.h by way of control and
- * subscriptions.
+/* A request goes: evhttp has read it whole -> is it for us (Host, Origin)? -> is there such a path? -> who
+ * asks (token, certificate, address)? -> parameters -> the endpoint, which asks access.h by way of control
+ * and subscriptions.
  *
  * What evhttp refuses by itself (a head that is too large or no HTTP, a body that is too large) it answers by
  * itself, with a status and a page of its own, and closes the connection.
@@ -38,7 +38,7 @@ static void log_request(const struct http_request *r)
         return;
     size_t n = access_print(who, sizeof who, &r->identity);
     log_info("http #%" PRIu64 " %s %.*s: %s %.*s: %u in %" PRId64 " us", r->id, r->peer, (int)n, who,
-             r->is_head             ? "HEAD"
+             r->is_head              ? "HEAD"
              : r->method == HTTP_GET ? "GET"
                                      : "POST",
              SLICE_ARG(path), r->status, (clock_mono_ns() - r->began_ns) / 1000);
@@ -194,7 +194,10 @@ void http_problem(struct http_request *r, int status, const char *format, ...)
     va_start(ap, format);
     int n = vsnprintf(text, sizeof text, format, ap);
     va_end(ap);
-    reply_problem(r, status, slice_of(text, n < 0 ? 0 : (size_t)n < sizeof text ? (size_t)n : sizeof text - 1));
+    reply_problem(r, status,
+                  slice_of(text, n < 0                     ? 0
+                                 : (size_t)n < sizeof text ? (size_t)n
+                                                           : sizeof text - 1));
 }
 
 int http_status_of(uint16_t control_status)
@@ -224,10 +227,10 @@ void http_problem_control(struct http_request *r, uint16_t status, struct slice 
 
 void http_problem_error(struct http_request *r, int error, const struct diag *why)
 {
-    uint16_t status = error == -EACCES                          ? CONTROL_NOT_ALLOWED
-                      : error == E_PROTO || error == E_LIMIT    ? CONTROL_USAGE
-                      : error == E_NODATA || error == -ENOENT   ? CONTROL_NOT_FOUND
-                                                                : CONTROL_FAILED;
+    uint16_t status = error == -EACCES                        ? CONTROL_NOT_ALLOWED
+                      : error == E_PROTO || error == E_LIMIT  ? CONTROL_USAGE
+                      : error == E_NODATA || error == -ENOENT ? CONTROL_NOT_FOUND
+                                                              : CONTROL_FAILED;
     http_problem_control(r, status, slice_str(why && why->message[0] ? why->message : err_text(error)));
 }
 
@@ -333,8 +336,8 @@ static size_t count_headers(const struct evkeyvalq *headers, const char *name)
 {
     size_t n = 0;
     const struct evkeyval *one;
-    TAILQ_FOREACH (one, headers, next)
-        n += evutil_ascii_strcasecmp(one->key, name) == 0;
+    TAILQ_FOREACH(one, headers, next)
+    n += evutil_ascii_strcasecmp(one->key, name) == 0;
     return n;
 }
 
@@ -351,9 +354,10 @@ static bool is_for_us(struct http_request *r)
         return false;
     }
     if (!http_host_is_ours(host, names, sizeof names / sizeof *names)) {
-        http_problem(r, 421,
-                     "this gateway does not have the name in the header Host; use its own name or address, or add "
-                     "the name to http_names in its configuration");
+        http_problem(
+            r, 421,
+            "this gateway does not have the name in the header Host; use its own name or address, or add "
+            "the name to http_names in its configuration");
         return false;
     }
     if (http_origin_is_ours(http_header(r, "Origin"), host) && !slice_eq_str(site, "cross-site") &&
@@ -399,9 +403,9 @@ static const struct http_route *find_route(struct http_request *r)
         if (one->methods & r->method)
             return one;
         http_set_header(r, "Allow",
-                        one->methods == HTTP_POST                 ? "POST"
+                        one->methods == HTTP_POST                ? "POST"
                         : one->methods == (HTTP_GET | HTTP_POST) ? "GET, HEAD, POST"
-                                                                  : "GET, HEAD");
+                                                                 : "GET, HEAD");
         http_problem(r, 405, "this address does not take that method; the header Allow says which it takes");
         return NULL;
     }
@@ -417,9 +421,9 @@ static bool read_head(struct http_request *r)
     enum evhttp_cmd_type type = evhttp_request_get_command(r->evhttp);
     r->path = path ? slice_str(path) : SLICE_LIT("");
     r->is_head = type == EVHTTP_REQ_HEAD;
-    r->method = type == EVHTTP_REQ_POST                                ? HTTP_POST
+    r->method = type == EVHTTP_REQ_POST                             ? HTTP_POST
                 : type == EVHTTP_REQ_GET || type == EVHTTP_REQ_HEAD ? HTTP_GET
-                                                                        : (enum http_method)0;
+                                                                    : (enum http_method)0;
     if (strlen(evhttp_request_get_uri(r->evhttp)) <= HTTP_URL_MAX)
         return true;
     r->path = SLICE_LIT("");
@@ -509,8 +513,8 @@ static int bind_to(struct http *h, const struct addrinfo *at)
 {
     const unsigned flags = LEV_OPT_CLOSE_ON_FREE | LEV_OPT_CLOSE_ON_EXEC | LEV_OPT_REUSEABLE;
     errno = 0;
-    h->listener =
-        evconnlistener_new_bind(h->options.base, NULL, NULL, flags, BACKLOG, at->ai_addr, (int)at->ai_addrlen);
+    h->listener = evconnlistener_new_bind(h->options.base, NULL, NULL, flags, BACKLOG, at->ai_addr,
+                                          (int)at->ai_addrlen);
     if (!h->listener)
         return errno ? -errno : -ENOMEM;
     evconnlistener_set_error_cb(h->listener, on_accept_error);
@@ -571,7 +575,8 @@ static int make_server(struct http *h, struct diag *why)
 {
     static const struct timeval each_second = {1, 0};
     const ev_uint16_t methods = EVHTTP_REQ_GET | EVHTTP_REQ_POST | EVHTTP_REQ_HEAD | EVHTTP_REQ_PUT |
-                                EVHTTP_REQ_DELETE | EVHTTP_REQ_OPTIONS | EVHTTP_REQ_PATCH; /* for a 405 of ours */
+                                EVHTTP_REQ_DELETE | EVHTTP_REQ_OPTIONS |
+                                EVHTTP_REQ_PATCH; /* for a 405 of ours */
     h->evhttp = evhttp_new(h->options.base);
     h->look = event_new(h->options.base, -1, 0, connections_look, h);
     h->sweep = event_new(h->options.base, -1, EV_PERSIST, on_sweep, h);

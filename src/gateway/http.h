@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* http.h - the gateway's HTTP server (docs/http.md): the API under /api/v1/, /metrics, /livez, /readyz and XML-RPC
- * at /RPC2, by libevent's evhttp on the gateway's loop.
+/* http.h - the gateway's HTTP server (docs/http.md): the API under /api/v1/, /metrics, /livez, /readyz and
+ * XML-RPC at /RPC2, by libevent's evhttp on the gateway's loop.
  *
- * Everything that a client can make grow has a limit, and nothing that a client does, or leaves undone, holds up
- * the loop: HTTP_HEADERS_MAX and HTTP_BODY_MAX bytes of a request, HTTP_REQUEST_S seconds to send it,
+ * Everything that a client can make grow has a limit, and nothing that a client does, or leaves undone, holds
+ * up the loop: HTTP_HEADERS_MAX and HTTP_BODY_MAX bytes of a request, HTTP_REQUEST_S seconds to send it,
  * HTTP_CONNECTIONS_MAX connections, HTTP_ADDRESS_MAX of one address, HTTP_STREAMS_MAX of them streams, and
  * HTTP_OUTPUT_HIGH bytes that wait for a client which does not read (plus one piece of a stream); then the
  * subscription's own queue fills and loses its oldest, or the answer waits.
  *
- * Who asks: an address of this host is ACCESS_LOCAL; a certificate is whom it names; a token is its owner. What
- * that may do is access.h's to say. Requests for names that are not ours (Host), or from pages of other sites
- * (Origin), are refused: DNS rebinding and cross-site requests. */
+ * Who asks: an address of this host is ACCESS_LOCAL; a certificate is whom it names; a token is its owner.
+ * What that may do is access.h's to say. Requests for names that are not ours (Host), or from pages of other
+ * sites (Origin), are refused: DNS rebinding and cross-site requests. */
 #ifndef GRIDLINE_GATEWAY_HTTP_H
 #define GRIDLINE_GATEWAY_HTTP_H
 

@@ -2,8 +2,8 @@
 /* The connections of the HTTP server: how many, of whom, and for how long.
  *
  * Time: evhttp's own limit begins anew with each byte; a request must be whole HTTP_REQUEST_S after its first
- * byte, so the input buffer's callback notes when that was, and a sweep a second looks at all. A connection is
- * ended by telling evhttp that it broke, which works in every state it can be in. */
+ * byte, so the input buffer's callback notes when that was, and a sweep a second looks at all. A connection
+ * is ended by telling evhttp that it broke, which works in every state it can be in. */
 #include "gateway/http_internal.h"
 
 #include "base/clock.h"
@@ -130,7 +130,7 @@ struct bufferevent *connections_new(struct event_base *base, void *arg)
     bufferevent_setwatermark(io, EV_READ, 0, INPUT_MAX);
     if (!evbuffer_add_cb(bufferevent_get_input(io), on_input, c) ||
         !evbuffer_add_cb(bufferevent_get_output(io), on_output, c))
-        c->since_ns = 0; /* no memory to watch it: its time is over */
+        c->since_ns = 0;                  /* no memory to watch it: its time is over */
     event_active(h->look, EV_TIMEOUT, 0); /* the socket comes after this call */
     return io;
 }
@@ -158,8 +158,9 @@ static size_t count_address(const struct http *h, const struct sockaddr_storage 
 /* An answer that needs no reading of what was asked, before the end. */
 static void turn_away(struct http_connection *c, evutil_socket_t fd)
 {
-    static const char answer[] = "HTTP/1.1 503 Service Unavailable\r\nRetry-After: 10\r\nContent-Length: 0\r\n"
-                                 "Connection: close\r\n\r\n";
+    static const char answer[] =
+        "HTTP/1.1 503 Service Unavailable\r\nRetry-After: 10\r\nContent-Length: 0\r\n"
+        "Connection: close\r\n\r\n";
     struct http *h = c->http;
     h->counts.turned_away++;
     if (!c->is_tls)
@@ -252,8 +253,7 @@ int connection_identify(const struct http_connection *c, struct access_identity 
                                              [TLS_GATEWAY] = ACCESS_GATEWAY,
                                              [TLS_OPERATOR] = ACCESS_OPERATOR};
     struct tls_identity who = {.role = TLS_NOBODY};
-    *out = (struct access_identity){
-        .uid = UINT32_MAX, .table = c->http->options.access, .interface = "http"};
+    *out = (struct access_identity){.uid = UINT32_MAX, .table = c->http->options.access, .interface = "http"};
     const SSL *ssl = c->is_tls ? bufferevent_openssl_get_ssl(c->io) : NULL;
     int r = ssl ? tls_identify_ssl(ssl, &who) : 0;
     if (r < 0)

@@ -11,7 +11,8 @@ static struct slice name_of(struct slice host, bool *has_brackets)
     const char *stop = host.n ? memchr(host.p, *has_brackets ? ']' : ':', host.n) : NULL;
     if (*has_brackets && !stop)
         return SLICE_LIT("");
-    struct slice name = slice_of(host.p + *has_brackets, (stop ? (size_t)(stop - host.p) : host.n) - *has_brackets);
+    struct slice name =
+        slice_of(host.p + *has_brackets, (stop ? (size_t)(stop - host.p) : host.n) - *has_brackets);
     struct slice rest = slice_from(host, name.n + (*has_brackets ? 2 : 0));
     bool is_port = rest.n == 0 || rest.p[0] == ':';
     for (size_t i = 1; i < rest.n && is_port; i++)

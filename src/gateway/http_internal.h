@@ -23,8 +23,8 @@ enum connection_phase {
 };
 
 /* evhttp makes and frees its connections itself and tells nobody of those that never send a whole request. So
- * each has a bufferevent of ours, of which a reference is kept: its callbacks are gone when evhttp is done with
- * it. */
+ * each has a bufferevent of ours, of which a reference is kept: its callbacks are gone when evhttp is done
+ * with it. */
 struct http_connection {
     struct http *http;
     struct http_connection *next, *previous;
@@ -44,13 +44,13 @@ struct http {
     struct http_options options;
     struct evhttp *evhttp;
     struct evconnlistener *listener;
-    struct event *look;  /* at those that are new */
-    struct event *sweep; /* each second: at the time of all */
-    struct tls_server *tls; /* NULL = plain */
-    int64_t tls_again_ns;   /* when to read the certificate again, utc */
+    struct event *look;                   /* at those that are new */
+    struct event *sweep;                  /* each second: at the time of all */
+    struct tls_server *tls;               /* NULL = plain */
+    int64_t tls_again_ns;                 /* when to read the certificate again, utc */
     struct http_connection *first, *last; /* by age */
     struct strbuf address;
-    char host[256]; /* this machine's name */
+    char host[256];                  /* this machine's name */
     char token[HTTP_TOKEN_TEXT + 1]; /* the owner's; "" = none */
     struct http_counts counts;
     struct http_sums sums;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* http_query.h - the parameters of a request's address: name=value, by `&`, with %XX and `+` for a space. Pure
- * functions, for anybody's bytes. */
+/* http_query.h - the parameters of a request's address: name=value, by `&`, with %XX and `+` for a space.
+ * Pure functions, for anybody's bytes. */
 #ifndef GRIDLINE_GATEWAY_HTTP_QUERY_H
 #define GRIDLINE_GATEWAY_HTTP_QUERY_H
 
@@ -23,8 +23,8 @@ struct http_query {
     char *text; /* what they point to, owned */
 };
 
-/* E_PROTO: a bad escape, a value that is not UTF-8 or holds a NUL, a name that is empty, no name (text_is_name)
- * or comes twice; E_LIMIT; -ENOMEM: *why says which. http_query_fini in any case. */
+/* E_PROTO: a bad escape, a value that is not UTF-8 or holds a NUL, a name that is empty, no name
+ * (text_is_name) or comes twice; E_LIMIT; -ENOMEM: *why says which. http_query_fini in any case. */
 int http_query_parse(struct slice query, struct http_query *out, struct diag *why);
 void http_query_fini(struct http_query *q);
 /* "" when there is none; *out says the same. */

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* http_request.h - a request as the endpoints (api*.c) see it, and how they answer.
  *
- * An endpoint answers before it returns, by http_reply or http_problem; or later, or piece by piece: then it sets
- * `gone`, which is called once, when the answer has ended or the client has left, and frees what is the
- * endpoint's. After the answer has ended the request is no more. Nothing here calls back into the endpoint but
- * `gone`, and `drained` from the loop. */
+ * An endpoint answers before it returns, by http_reply or http_problem; or later, or piece by piece: then it
+ * sets `gone`, which is called once, when the answer has ended or the client has left, and frees what is the
+ * endpoint's. After the answer has ended the request is no more. Nothing here calls back into the endpoint
+ * but `gone`, and `drained` from the loop. */
 #ifndef GRIDLINE_GATEWAY_HTTP_REQUEST_H
 #define GRIDLINE_GATEWAY_HTTP_REQUEST_H
 
@@ -34,7 +34,8 @@ struct http_request {
     /* The endpoint's: */
     void *state;
     void (*gone)(struct http_request *r);
-    void (*drained)(struct http_request *r); /* what waits is HTTP_OUTPUT_LOW bytes or less again; NULL = no matter */
+    void (*drained)(
+        struct http_request *r); /* what waits is HTTP_OUTPUT_LOW bytes or less again; NULL = no matter */
 
     /* The server's own: */
     struct access_identity identity;
@@ -64,8 +65,8 @@ void http_set_header(struct http_request *r, const char *name, const char *value
 
 /* The whole answer. body may be the caller's strbuf: it is copied. */
 void http_reply(struct http_request *r, int status, const char *type, struct slice body);
-/* The answer that says what is wrong (RFC 9457): a JSON object with status, title, detail (from format: what, and
- * what next) and instance (where). */
+/* The answer that says what is wrong (RFC 9457): a JSON object with status, title, detail (from format: what,
+ * and what next) and instance (where). */
 void http_problem(struct http_request *r, int status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 /* The same for what a control question, a subscription or a parser says. */
@@ -74,7 +75,7 @@ void http_problem_error(struct http_request *r, int error, const struct diag *wh
 
 /* An answer in pieces. http_send and http_send_buffer do nothing for HEAD. */
 void http_start(struct http_request *r, int status, const char *type);
-void http_send(struct http_request *r, struct slice piece);          /* copied */
+void http_send(struct http_request *r, struct slice piece);            /* copied */
 void http_send_buffer(struct http_request *r, struct evbuffer *piece); /* what is in it is moved out */
 void http_end(struct http_request *r);
 /* Ends the connection instead: the client sees that the answer is cut off. */

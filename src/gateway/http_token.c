@@ -106,8 +106,7 @@ int http_token_find(struct slice authorization, struct slice cookies, struct sli
     if (out->n == 0)
         return E_NODATA;
     if (authorization.n) {
-        if (authorization.n <= bearer.n ||
-            !slice_eq_nocase(slice_of(authorization.p, bearer.n), bearer))
+        if (authorization.n <= bearer.n || !slice_eq_nocase(slice_of(authorization.p, bearer.n), bearer))
             return E_PROTO;
         *out = slice_from(authorization, bearer.n);
     }

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The gateway itself in OpenMetrics text (https://openmetrics.io, 1.0): a table says what each number of the
- * verb `status` is; what is not in the table is there all the same, of type unknown. Families are written whole,
- * one behind the other.
+ * verb `status` is; what is not in the table is there all the same, of type unknown. Families are written
+ * whole, one behind the other.
  *
- * Sums over the ledger and the subscriptions are gauges: accounts and subscriptions come and go. Those of a large
- * ledger are kept for LEDGER_KEEP_NS, as a walk over half a million accounts takes tens of milliseconds. */
+ * Sums over the ledger and the subscriptions are gauges: accounts and subscriptions come and go. Those of a
+ * large ledger are kept for LEDGER_KEEP_NS, as a walk over half a million accounts takes tens of
+ * milliseconds. */
 #include "gateway/api.h"
 
 #include "base/clock.h"
@@ -59,7 +60,8 @@ static const struct number {
     {"datagrams.level", "gridline_datagrams_level", COUNTER, "Datagrams less protected than agreed."},
     {"datagrams.forged", "gridline_datagrams_forged", COUNTER, "Datagrams whose seal is wrong."},
     {"datagrams.replayed", "gridline_datagrams_replayed", COUNTER, "Datagrams that came before."},
-    {"datagrams.overflow", "gridline_datagrams_overflow", COUNTER, "Datagrams that the kernel had no room for."},
+    {"datagrams.overflow", "gridline_datagrams_overflow", COUNTER,
+     "Datagrams that the kernel had no room for."},
 };
 
 /* ---------------------------------------------------------------- families and samples */
@@ -79,7 +81,8 @@ static void put_float(struct strbuf *out, const char *name, enum kind kind, cons
 {
     char text[NUM_TEXT_MAX];
     put_family(out, name, kind == COUNTER ? "counter" : "gauge", help);
-    strbuf_printf(out, "%s%s %.*s\n", name, kind == COUNTER ? "_total" : "", (int)num_print_float(text, f), text);
+    strbuf_printf(out, "%s%s %.*s\n", name, kind == COUNTER ? "_total" : "", (int)num_print_float(text, f),
+                  text);
 }
 
 /* ---------------------------------------------------------------- status */
@@ -139,7 +142,8 @@ static void on_status(struct control_asker *asker, const struct frame_answer *an
             put_status(s, &a);
     if (s->observers.n == 0)
         return;
-    put_family(s->out, "gridline_observer_events", "gauge", "Events at each observer, by what became of them.");
+    put_family(s->out, "gridline_observer_events", "gauge",
+               "Events at each observer, by what became of them.");
     strbuf_add_slice(s->out, strbuf_slice(&s->observers));
 }
 
@@ -181,8 +185,8 @@ static void put_ledger(struct strbuf *out, const struct ledger *l, struct http_s
                "Events and samples of the accounts that are kept, by what became of them.");
     for (size_t c = 0; c < CLASSES; c++)
         for (size_t i = 0; i < OUTCOMES; i++)
-            strbuf_printf(out, "gridline_ledger_events{class=\"%s\",outcome=\"%s\"} %" PRIu64 "\n", classes[c],
-                          outcomes[i], kept->ledger[c][i]);
+            strbuf_printf(out, "gridline_ledger_events{class=\"%s\",outcome=\"%s\"} %" PRIu64 "\n",
+                          classes[c], outcomes[i], kept->ledger[c][i]);
 }
 
 struct subscribed {
@@ -207,7 +211,8 @@ static void put_subscriptions(struct strbuf *out, struct subscriptions *all)
     put_uint(out, "gridline_subscriptions", GAUGE, "Subscriptions of all interfaces.", s.n);
     put_uint(out, "gridline_subscriptions_durable", GAUGE, "Subscriptions that have a cursor in the journal.",
              s.durable);
-    put_uint(out, "gridline_subscription_queued_bytes", GAUGE, "Bytes that wait for consumers.", s.queued_bytes);
+    put_uint(out, "gridline_subscription_queued_bytes", GAUGE, "Bytes that wait for consumers.",
+             s.queued_bytes);
     put_family(out, "gridline_subscription_events", "gauge",
                "Events of the subscriptions there are, by what became of them.");
     strbuf_printf(out,

@@ -11,7 +11,7 @@ static void settle(struct publisher *p, int result, const char *text)
 {
     p->result = result;
     p->is_waiting = false;
-    if (text != p->text) /* it may be said already */
+    if (text != p->text)                                     /* it may be said already */
         (void)snprintf(p->text, sizeof p->text, "%s", text); /* cut to fit is fine */
     event_active(p->turn, EV_TIMEOUT, 0);
 }
@@ -104,7 +104,8 @@ static int read_text(struct publisher *p, struct decoder *d, struct slice body, 
         r = finish_block(p, w);
     if (r == 0 && p->refused && has_origin(p)) {
         (void)snprintf(p->text, sizeof p->text,
-                       "%" PRIu64 " events can't be read, so the others' numbers are not certain: nothing is taken",
+                       "%" PRIu64
+                       " events can't be read, so the others' numbers are not certain: nothing is taken",
                        p->refused);
         return E_PROTO;
     }
@@ -121,7 +122,8 @@ static int read_blocks(struct publisher *p, struct slice body, struct batch_buil
     for (struct slice rest = body; rest.n;) {
         struct diag why = {0};
         int64_t n = block_check(rest);
-        int r = n <= 0 ? (n < 0 ? (int)n : E_PROTO) : block_decode(slice_of(rest.p, (size_t)n), builder, &why);
+        int r =
+            n <= 0 ? (n < 0 ? (int)n : E_PROTO) : block_decode(slice_of(rest.p, (size_t)n), builder, &why);
         struct batch *b = batch_builder_finish(builder, NULL);
         if (r == 0)
             r = b ? check_access(p, b) : -ENOMEM;
@@ -194,7 +196,8 @@ static void on_refuse(struct ingest_source *source, const struct frame_refuse *r
                                   [REFUSE_TOO_OLD] = -ESTALE,
                                   [REFUSE_NOT_ALLOWED] = -EACCES};
     char text[sizeof p->text];
-    (void)snprintf(text, sizeof text, "%.*s", (int)(refuse->text.n > 150 ? 150 : refuse->text.n), refuse->text.p);
+    (void)snprintf(text, sizeof text, "%.*s", (int)(refuse->text.n > 150 ? 150 : refuse->text.n),
+                   refuse->text.p);
     settle(p, refuse->reason < sizeof results / sizeof *results ? results[refuse->reason] : E_PROTO, text);
 }
 

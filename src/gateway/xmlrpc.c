@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reading: a table says which element may be where. An element's text is gathered from its start; at the end of a
- * <value> it becomes a value: of its type, or text when none was said. */
+/* Reading: a table says which element may be where. An element's text is gathered from its start; at the end
+ * of a <value> it becomes a value: of its type, or text when none was said. */
 #include "gateway/xmlrpc.h"
 
 #include "base/num.h"
@@ -31,15 +31,15 @@ enum element {
 static const struct {
     const char *name;
     enum element element, parent;
-} elements[] = {{"methodCall", EL_CALL, EL_NONE},   {"methodName", EL_METHOD, EL_CALL},
-                {"params", EL_PARAMS, EL_CALL},     {"param", EL_PARAM, EL_PARAMS},
-                {"value", EL_VALUE, EL_PARAM},      {"value", EL_VALUE, EL_MEMBER},
-                {"struct", EL_STRUCT, EL_VALUE},    {"member", EL_MEMBER, EL_STRUCT},
-                {"name", EL_NAME, EL_MEMBER},       {"int", EL_INT, EL_VALUE},
-                {"i4", EL_INT, EL_VALUE},           {"i8", EL_INT, EL_VALUE},
-                {"double", EL_DOUBLE, EL_VALUE},    {"boolean", EL_BOOLEAN, EL_VALUE},
-                {"string", EL_TEXT, EL_VALUE},      {"dateTime.iso8601", EL_TEXT, EL_VALUE},
-                {"base64", EL_BASE64, EL_VALUE},    {"nil", EL_NIL, EL_VALUE}};
+} elements[] = {{"methodCall", EL_CALL, EL_NONE}, {"methodName", EL_METHOD, EL_CALL},
+                {"params", EL_PARAMS, EL_CALL},   {"param", EL_PARAM, EL_PARAMS},
+                {"value", EL_VALUE, EL_PARAM},    {"value", EL_VALUE, EL_MEMBER},
+                {"struct", EL_STRUCT, EL_VALUE},  {"member", EL_MEMBER, EL_STRUCT},
+                {"name", EL_NAME, EL_MEMBER},     {"int", EL_INT, EL_VALUE},
+                {"i4", EL_INT, EL_VALUE},         {"i8", EL_INT, EL_VALUE},
+                {"double", EL_DOUBLE, EL_VALUE},  {"boolean", EL_BOOLEAN, EL_VALUE},
+                {"string", EL_TEXT, EL_VALUE},    {"dateTime.iso8601", EL_TEXT, EL_VALUE},
+                {"base64", EL_BASE64, EL_VALUE},  {"nil", EL_NIL, EL_VALUE}};
 
 struct reader {
     XML_Parser parser;
@@ -48,10 +48,10 @@ struct reader {
     int failed;
     enum element stack[XMLRPC_DEPTH];
     unsigned depth;
-    struct strbuf text;         /* of the innermost element that has text */
-    struct strbuf scratch;      /* base64 decoded */
-    struct value value;         /* of the <value> that is open; text is in r->text or r->scratch */
-    bool has_type;              /* it had a type element */
+    struct strbuf text;           /* of the innermost element that has text */
+    struct strbuf scratch;        /* base64 decoded */
+    struct value value;           /* of the <value> that is open; text is in r->text or r->scratch */
+    bool has_type;                /* it had a type element */
     char path[ARGS_NAME_MAX + 1]; /* the members' names around, dotted */
     size_t path_n;
     size_t paths[XMLRPC_DEPTH]; /* its length where each open <struct> began */
@@ -65,7 +65,8 @@ static void stop(struct reader *r, int code, const char *what)
 {
     if (r->failed)
         return;
-    r->failed = diag_set(r->why, code, 0, "line %lu: %s", (unsigned long)XML_GetCurrentLineNumber(r->parser), what);
+    r->failed =
+        diag_set(r->why, code, 0, "line %lu: %s", (unsigned long)XML_GetCurrentLineNumber(r->parser), what);
     (void)XML_StopParser(r->parser, XML_FALSE); /* fails only when already stopped */
 }
 
@@ -271,7 +272,8 @@ static void on_end(void *arg, const XML_Char *name)
     }
 }
 
-static void on_doctype(void *arg, const XML_Char *name, const XML_Char *system, const XML_Char *public, int internal)
+static void on_doctype(void *arg, const XML_Char *name, const XML_Char *system, const XML_Char *public,
+                       int internal)
 {
     (void)name, (void)system, (void)public, (void)internal;
     stop(arg, E_PROTO, "a document type is not taken");
@@ -292,7 +294,8 @@ static int parse(struct reader *r, struct slice body)
     if (status != XML_STATUS_OK)
         return XML_GetErrorCode(r->parser) == XML_ERROR_NO_MEMORY
                    ? -ENOMEM
-                   : diag_set(r->why, E_PROTO, 0, "line %lu: %s", (unsigned long)XML_GetCurrentLineNumber(r->parser),
+                   : diag_set(r->why, E_PROTO, 0, "line %lu: %s",
+                              (unsigned long)XML_GetCurrentLineNumber(r->parser),
                               XML_ErrorString(XML_GetErrorCode(r->parser)));
     return 0;
 }

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* xmlrpc.h - XML-RPC (xmlrpc.com/spec): a call as bytes into a method's name and its values, and values into an
- * answer. Pure functions, for anybody's bytes: no document type, no entities but XML's own, XMLRPC_DEPTH elements
- * deep, ARGS_MAX values.
+/* xmlrpc.h - XML-RPC (xmlrpc.com/spec): a call as bytes into a method's name and its values, and values into
+ * an answer. Pure functions, for anybody's bytes: no document type, no entities but XML's own, XMLRPC_DEPTH
+ * elements deep, ARGS_MAX values.
  *
- * Parameters are texts, numbers and the like, and one struct, whose members are named values; structs within are
- * flattened, {"set": {"vector.every": "2s"}} is set.vector.every. Arrays are refused: lists are texts, by commas.
+ * Parameters are texts, numbers and the like, and one struct, whose members are named values; structs within
+ * are flattened, {"set": {"vector.every": "2s"}} is set.vector.every. Arrays are refused: lists are texts, by
+ * commas.
  *
  * Types: <int> and <i4> for what fits 32 bits, <i8> for what does not (an extension that is common: Python's
- * client reads it), text for a uint beyond that; <double>; <boolean>; <string>; <base64> for bytes, and for text
- * that XML can't carry. <nil/> is read as a missing value. dateTime.iso8601 is read as its text. */
+ * client reads it), text for a uint beyond that; <double>; <boolean>; <string>; <base64> for bytes, and for
+ * text that XML can't carry. <nil/> is read as a missing value. dateTime.iso8601 is read as its text. */
 #ifndef GRIDLINE_GATEWAY_XMLRPC_H
 #define GRIDLINE_GATEWAY_XMLRPC_H
 

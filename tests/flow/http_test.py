@@ -23,9 +23,13 @@ from grid import start, stop, stop_all, wait_for
 GRIDLINE, AGENT, GATEWAY, SOURCE = sys.argv[2:6]
 
 
+sites = []
+
+
 class Site:
     def __init__(self, work, *settings, address="127.0.0.1:0"):
         self.work, self.settings, self.address = work, settings, address
+        sites.append(self)
         self.start()
 
     def start(self):
@@ -50,7 +54,9 @@ class Site:
             self.token = f.read().strip()
 
     def stop(self):
-        return stop(self.process)
+        """In good order: a sanitizer's complaint is a failure, too."""
+        code = stop(self.process)
+        assert code == 0, code
 
     def connect(self):
         return http.client.HTTPConnection(self.host, self.port, timeout=60)
@@ -757,6 +763,8 @@ def main():
     work = tempfile.mkdtemp(prefix="gridline-http-")
     try:
         globals()["case_" + sys.argv[1]](work)
+        for site in sites:
+            site.stop()
     except BaseException:
         print("the files are in", work)
         if os.path.exists(work + "/log"):

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The JSON body of POST /api/v1/control: what is taken has a verb, values with names within the limits, and can be sent
- * as a list of named values; refused, it says why. */
+/* The JSON body of POST /api/v1/control: what is taken has a verb, values with names within the limits, and
+ * can be sent as a list of named values; refused, it says why. */
 #include "base/text.h"
 #include "gateway/api_body.h"
 #include "gateway/api_rows.h"

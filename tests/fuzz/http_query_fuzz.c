@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A request's parameters, and where they go: subscription options, or named values of a question; and its Host, Origin,
- * Authorization and positions. What is taken is text in UTF-8 with a name, each name once; encoded again it is the
- * same. The first byte says which. */
+/* A request's parameters, and where they go: subscription options, or named values of a question; and its
+ * Host, Origin, Authorization and positions. What is taken is text in UTF-8 with a name, each name once;
+ * encoded again it is the same. The first byte says which. */
 #include "base/mem.h"
 #include "base/strbuf.h"
 #include "base/text.h"
@@ -39,7 +39,8 @@ static void fuzz_query(struct slice data)
     struct subscription_options options = {0};
     for (size_t i = 0; i < q.n; i++) {
         const struct http_param *p = &q.params[i];
-        check(text_is_name(p->name) && text_is_utf8(p->value) && !(p->value.n && memchr(p->value.p, 0, p->value.n)));
+        check(text_is_name(p->name) && text_is_utf8(p->value) &&
+              !(p->value.n && memchr(p->value.p, 0, p->value.n)));
         (void)subscription_option(&options, p->name, p->value);
         question_add_text(&args, p->name, p->value);
         strbuf_add_str(&text, i ? "&" : "");
@@ -51,7 +52,8 @@ static void fuzz_query(struct slice data)
     if (text.n <= HTTP_URL_MAX) { /* escapes may make it too long */
         check(http_query_parse(strbuf_slice(&text), &again, &why) == 0 && again.n == q.n);
         for (size_t i = 0; i < q.n; i++)
-            check(slice_eq(again.params[i].name, q.params[i].name) && slice_eq(again.params[i].value, q.params[i].value));
+            check(slice_eq(again.params[i].name, q.params[i].name) &&
+                  slice_eq(again.params[i].value, q.params[i].value));
         http_query_fini(&again);
     }
     strbuf_fini(&text);
@@ -65,7 +67,8 @@ static void fuzz_host(struct slice data)
     static const char *const names[] = {"node7", "a.example,b.example"};
     if (!http_host_is_ours(data, names, 2))
         return;
-    check(data.n > 0 && !memchr(data.p, '/', data.n) && !memchr(data.p, '@', data.n) && !memchr(data.p, ' ', data.n));
+    check(data.n > 0 && !memchr(data.p, '/', data.n) && !memchr(data.p, '@', data.n) &&
+          !memchr(data.p, ' ', data.n));
     struct strbuf origin = {0};
     strbuf_add_str(&origin, "http://");
     strbuf_add_slice(&origin, data);
@@ -94,7 +97,8 @@ static void fuzz_position(struct slice data)
         return;
     size_t n = api_position_print(text, 0x1234, p);
     struct position same;
-    check(position_parse(api_position_from(slice_of(text, n), 0x1234, &is_elsewhere), &same) && !is_elsewhere);
+    check(position_parse(api_position_from(slice_of(text, n), 0x1234, &is_elsewhere), &same) &&
+          !is_elsewhere);
     check(position_compare(p, same) == 0);
 }
 

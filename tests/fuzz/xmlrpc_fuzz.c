@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* XML-RPC calls: what is taken is within the limits, and what is written of its values is read again as the same. */
+/* XML-RPC calls: what is taken is within the limits, and what is written of its values is read again as the
+ * same. */
 #include "base/text.h"
 #include "gateway/xmlrpc.h"
 

@@ -29,9 +29,10 @@ static void fini(struct read *r)
 static void test_values(void **state)
 {
     (void)state;
-    struct read r = read_body("{\"args\":{\"workers\":\"n\\u00e4*\",\"dry_run\":true,\"timeout_ms\":500,\"low\":-3,"
-                              "\"f\":1.5,\"none\":null,\"set\":{\"vector.every\":\"2s\",\"deep\":{\"er\":1}},"
-                              "\"after\":7},\"verb\":\"worker.set\"}");
+    struct read r =
+        read_body("{\"args\":{\"workers\":\"n\\u00e4*\",\"dry_run\":true,\"timeout_ms\":500,\"low\":-3,"
+                  "\"f\":1.5,\"none\":null,\"set\":{\"vector.every\":\"2s\",\"deep\":{\"er\":1}},"
+                  "\"after\":7},\"verb\":\"worker.set\"}");
     assert_int_equal(r.result, 0);
     assert_slice(strbuf_slice(&r.verb), "worker.set");
     struct args a = args_of(&r.args);

@@ -112,7 +112,8 @@ static int destroy_bench(void **state)
     return 0;
 }
 
-static void ask(struct asker *a, struct bench *b, const struct access_identity *who, const char *verb, uint64_t after)
+static void ask(struct asker *a, struct bench *b, const struct access_identity *who, const char *verb,
+                uint64_t after)
 {
     struct args_writer args = {0};
     args_add_uint(&args, "more", 77);
@@ -122,7 +123,8 @@ static void ask(struct asker *a, struct bench *b, const struct access_identity *
     a->question.ops = &ops;
     a->rows = after * ROWS;
     a->question.rows = a->rows;
-    assert_int_equal(question_ask(&a->question, b->base, b->control, who, slice_str(verb), args_of(&args)), 0);
+    assert_int_equal(question_ask(&a->question, b->base, b->control, who, slice_str(verb), args_of(&args)),
+                     0);
     assert_false(a->is_done); /* from the loop, not from inside */
     args_writer_fini(&args);
 }
@@ -219,6 +221,7 @@ int main(void)
 {
 #define WITH_BENCH(f) cmocka_unit_test_setup_teardown(f, make_bench, destroy_bench)
     const struct CMUnitTest tests[] = {WITH_BENCH(test_all), WITH_BENCH(test_enough), WITH_BENCH(test_waits),
-                                       WITH_BENCH(test_refused_and_left), cmocka_unit_test(test_named_values)};
+                                       WITH_BENCH(test_refused_and_left),
+                                       cmocka_unit_test(test_named_values)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -113,7 +113,8 @@ static void test_positions(void **state)
     assert_false(is_elsewhere);
     assert_slice(api_position_from(slice_str(text), 7, &is_elsewhere), "oldest");
     assert_true(is_elsewhere);
-    static const char *const plain[] = {"", "oldest", "now", "5", "5-0-1", ".5-0-1", "x.5-0-1", "12345678901234567.1-0-0"};
+    static const char *const plain[] = {"",      "oldest", "now",     "5",
+                                        "5-0-1", ".5-0-1", "x.5-0-1", "12345678901234567.1-0-0"};
     for (size_t i = 0; i < sizeof plain / sizeof *plain; i++) {
         assert_slice(api_position_from(slice_str(plain[i]), 7, &is_elsewhere), plain[i]);
         assert_false(is_elsewhere);

@@ -12,9 +12,18 @@ static bool is_ours(const char *host)
 static void test_hosts(void **state)
 {
     (void)state;
-    static const char *const ours[] = {"localhost",      "LocalHost:14831", "127.0.0.1",  "127.0.0.1:14831",
-                                       "[::1]",          "[::1]:80",        "192.0.2.7:1", "node7",
-                                       "NODE7:14831",    "monitor.example.org", "grid.example.org:443", "[fe80::1]:5"};
+    static const char *const ours[] = {"localhost",
+                                       "LocalHost:14831",
+                                       "127.0.0.1",
+                                       "127.0.0.1:14831",
+                                       "[::1]",
+                                       "[::1]:80",
+                                       "192.0.2.7:1",
+                                       "node7",
+                                       "NODE7:14831",
+                                       "monitor.example.org",
+                                       "grid.example.org:443",
+                                       "[fe80::1]:5"};
     static const char *const others[] = {"",
                                          ":80",
                                          "evil.example",

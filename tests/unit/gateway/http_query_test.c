@@ -45,8 +45,8 @@ static void test_values(void **state)
 static void test_refused(void **state)
 {
     (void)state;
-    static const char *const bad[] = {"a=%",   "a=%1", "a=%zz", "a=%00", "a=%ff", "=1", "a b=1",
-                                      "%3d=1", "a=1&a=2", "a=1&%61=2", "\xc3\xa4=1"};
+    static const char *const bad[] = {"a=%",   "a=%1",  "a=%zz",   "a=%00",     "a=%ff",     "=1",
+                                      "a b=1", "%3d=1", "a=1&a=2", "a=1&%61=2", "\xc3\xa4=1"};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         struct http_query q;
         struct diag why;

@@ -6,7 +6,8 @@
 
 #include <errno.h>
 
-#define CALL(params) "<?xml version='1.0'?><methodCall><methodName>m.x</methodName><params>" params "</params></methodCall>"
+#define CALL(params) \
+    "<?xml version='1.0'?><methodCall><methodName>m.x</methodName><params>" params "</params></methodCall>"
 #define PARAM(v)     "<param><value>" v "</value></param>"
 #define MEMBER(n, v) "<member><name>" n "</name><value>" v "</value></member>"
 
@@ -22,8 +23,8 @@ static void test_scalars(void **state)
     (void)state;
     struct xmlrpc_call c;
     struct diag why;
-    assert_int_equal(read_call(CALL(PARAM("<string>a &lt; b</string>") PARAM(" <int> -7 </int> ") PARAM("plain")
-                                        PARAM("<base64>AAH/\n</base64>")),
+    assert_int_equal(read_call(CALL(PARAM("<string>a &lt; b</string>") PARAM(" <int> -7 </int> ")
+                                        PARAM("plain") PARAM("<base64>AAH/\n</base64>")),
                                &c, &why),
                      0);
     assert_slice(strbuf_slice(&c.method), "m.x");
@@ -53,9 +54,11 @@ static void test_struct(void **state)
     assert_int_equal(
         read_call(CALL(PARAM("verb") PARAM(
                       "<struct>" MEMBER("u", "<i8>9007199254740993</i8>") MEMBER("f", "<double>1e-3</double>")
-                          MEMBER("b", "<boolean>1</boolean>") MEMBER("nil", "<nil/>")
-                              MEMBER("set", "<struct>" MEMBER("a.b", "x") MEMBER("c", "<struct>" MEMBER("d", "y") "</struct>") "</struct>")
-                                  MEMBER("time", "<dateTime.iso8601>20261115T21:20:28</dateTime.iso8601>") "</struct>")),
+                          MEMBER("b", "<boolean>1</boolean>") MEMBER("nil", "<nil/>") MEMBER(
+                              "set", "<struct>" MEMBER("a.b", "x")
+                                         MEMBER("c", "<struct>" MEMBER("d", "y") "</struct>") "</struct>")
+                              MEMBER("time",
+                                     "<dateTime.iso8601>20261115T21:20:28</dateTime.iso8601>") "</struct>")),
                   &c, &why),
         0);
     struct args a = args_of(&c.args);
@@ -148,12 +151,15 @@ static void test_write(void **state)
     assert_string_equal(text_of(value_int(INT32_MIN)), "<value><int>-2147483648</int></value>");
     assert_string_equal(text_of(value_int(INT64_C(2147483648))), "<value><i8>2147483648</i8></value>");
     assert_string_equal(text_of(value_uint(INT64_MAX)), "<value><i8>9223372036854775807</i8></value>");
-    assert_string_equal(text_of(value_uint(UINT64_MAX)), "<value><string>18446744073709551615</string></value>");
+    assert_string_equal(text_of(value_uint(UINT64_MAX)),
+                        "<value><string>18446744073709551615</string></value>");
     assert_string_equal(text_of(value_float(0.1)), "<value><double>0.1</double></value>");
     assert_string_equal(text_of(value_bool(false)), "<value><boolean>0</boolean></value>");
-    assert_string_equal(text_of(value_text(SLICE_LIT("<&>\r\n\t"))), "<value><string>&lt;&amp;&gt;&#13;\n\t</string></value>");
+    assert_string_equal(text_of(value_text(SLICE_LIT("<&>\r\n\t"))),
+                        "<value><string>&lt;&amp;&gt;&#13;\n\t</string></value>");
     assert_string_equal(text_of(value_text(SLICE_LIT("\x01"))), "<value><base64>AQ==</base64></value>");
-    assert_string_equal(text_of(value_text(SLICE_LIT("\xef\xbf\xbe"))), "<value><base64>77++</base64></value>");
+    assert_string_equal(text_of(value_text(SLICE_LIT("\xef\xbf\xbe"))),
+                        "<value><base64>77++</base64></value>");
     assert_string_equal(text_of(value_bytes(SLICE_LIT("\xff"))), "<value><base64>/w==</base64></value>");
     assert_string_equal(text_of(value_none()), "<value><string></string></value>");
     assert_null(text_of((struct value){.type = VALUE_TYPES}));
@@ -171,7 +177,8 @@ static void test_no_memory(void **state)
         struct xmlrpc_call c;
         struct diag why;
         mem_fail_after(n);
-        int r = read_call(CALL(PARAM("text") PARAM("<struct>" MEMBER("a", "<base64>AAAA</base64>") "</struct>")), &c, &why);
+        int r = read_call(
+            CALL(PARAM("text") PARAM("<struct>" MEMBER("a", "<base64>AAAA</base64>") "</struct>")), &c, &why);
         mem_fail_after(0);
         xmlrpc_call_fini(&c);
         if (r == 0)

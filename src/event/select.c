@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Patterns and fields are looked up once for each schema version (a plan, found by the low bits of the schema's
- * hash; it holds a reference, so that the address stays this schema's) and the host once for each run of one.
+/* Patterns and fields are looked up once for each schema version (a plan, found by the low bits of the
+ * schema's hash; it holds a reference, so that the address stays this schema's) and the host once for each
+ * run of one.
  *
- * Streams are in a map by their key and in a list by when they were last seen: the newest at the front, the one
- * to forget at the back. A stream keeps what was true when one of its events was given last. What decides, so:
- *   - on_change compares a digest of the chosen fields, 128 bits of XXH3, and not the values: 65,536 streams of
- *     texts of 64 KiB can't be kept. It is the sum of the fields' own digests, because two versions of a schema
- *     may have them in another order. A number's digest does not depend on its type, and NaN has none: 1, 1.0
- *     and TRUE are the same value, NaN and missing are both none.
+ * Streams are in a map by their key and in a list by when they were last seen: the newest at the front, the
+ * one to forget at the back. A stream keeps what was true when one of its events was given last. What
+ * decides, so:
+ *   - on_change compares a digest of the chosen fields, 128 bits of XXH3, and not the values: 65,536 streams
+ * of texts of 64 KiB can't be kept. It is the sum of the fields' own digests, because two versions of a
+ * schema may have them in another order. A number's digest does not depend on its type, and NaN has none:
+ * 1, 1.0 and TRUE are the same value, NaN and missing are both none.
  *   - cross and delta compare as long double, which holds every number of the model.
  * Without memory for a new stream its event is judged as a first one and nothing is remembered. */
 #include "event/select.h"
@@ -30,8 +32,8 @@ enum {
 
 /* Where a schema version has the fields that matter. */
 struct plan {
-    const struct schema *schema; /* a reference; NULL = empty */
-    bool is_wanted;              /* by its name */
+    const struct schema *schema;                       /* a reference; NULL = empty */
+    bool is_wanted;                                    /* by its name */
     uint16_t cross[NUMBER_TYPES], delta[NUMBER_TYPES]; /* those there are first, then FIELD_ABSENT */
     uint16_t n_changes;
     uint16_t *changes; /* of on_change, room for EVENT_FIELDS_MAX; NULL = not asked for */
@@ -250,8 +252,8 @@ static struct stream *find_stream(struct selector *s, const struct event *e)
 
 /* Each says whether its option lets the event pass, and what is to be remembered if it is given. */
 
-static bool is_crossing(const struct selector *s, const struct plan *p, const struct event *e, struct stream *t,
-                        struct state *now)
+static bool is_crossing(const struct selector *s, const struct plan *p, const struct event *e,
+                        struct stream *t, struct state *now)
 {
     long double v;
     now->side = t->given.side;
@@ -266,14 +268,16 @@ static bool is_crossing(const struct selector *s, const struct plan *p, const st
     return now->side != t->given.side;
 }
 
-static bool has_changed(const struct plan *p, const struct event *e, const struct stream *t, struct state *now)
+static bool has_changed(const struct plan *p, const struct event *e, const struct stream *t,
+                        struct state *now)
 {
     now->digest = digest_changes(p, e);
-    return !t->was_given || now->digest.low != t->given.digest.low || now->digest.high != t->given.digest.high;
+    return !t->was_given || now->digest.low != t->given.digest.low ||
+           now->digest.high != t->given.digest.high;
 }
 
-static bool is_far(const struct selector *s, const struct plan *p, const struct event *e, const struct stream *t,
-                   struct state *now)
+static bool is_far(const struct selector *s, const struct plan *p, const struct event *e,
+                   const struct stream *t, struct state *now)
 {
     if (!get_number(e, p->delta, &now->number))
         return false;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The options of a selector, from text. Every message begins with the option's name as people write it, and the
- * column is within that option's text. What was written is not repeated: it may be anything. */
+/* The options of a selector, from text. Every message begins with the option's name as people write it, and
+ * the column is within that option's text. What was written is not repeated: it may be anything. */
 #include "event/select_internal.h"
 
 #include "base/num.h"
@@ -17,7 +17,8 @@ static int no_memory(struct diag *why, const char *option)
     return diag_set(why, -ENOMEM, 0, "%s: there is no memory for it", option);
 }
 
-static int copy(struct arena *arena, struct slice text, const char *option, struct slice *out, struct diag *why)
+static int copy(struct arena *arena, struct slice text, const char *option, struct slice *out,
+                struct diag *why)
 {
     struct slice own = arena_copy(arena, text);
     if (!own.p)
@@ -57,10 +58,11 @@ static int parse_patterns(struct slice text, const char *option, struct arena *a
             return diag_set(why, E_PROTO, (uint32_t)from + 1,
                             "%s: a pattern is missing here; write patterns by commas, as in a*,b", option);
         if (!text_glob_is_closed(one))
-            return diag_set(why, E_PROTO, (uint32_t)from + 1,
-                            "%s: a [ in this pattern is not closed (a comma ends a pattern); for the character "
-                            "write [[]",
-                            option);
+            return diag_set(
+                why, E_PROTO, (uint32_t)from + 1,
+                "%s: a [ in this pattern is not closed (a comma ends a pattern); for the character "
+                "write [[]",
+                option);
     }
     return copy(arena, text, option, out, why);
 }
@@ -74,7 +76,8 @@ static size_t count_items(struct slice list)
     return n;
 }
 
-static int parse_on_change(struct slice text, struct arena *arena, struct select_options *out, struct diag *why)
+static int parse_on_change(struct slice text, struct arena *arena, struct select_options *out,
+                           struct diag *why)
 {
     struct slice own, one;
     int r = check_length(text, "on_change", why);
@@ -92,8 +95,9 @@ static int parse_on_change(struct slice text, struct arena *arena, struct select
         return no_memory(why, "on_change");
     for (size_t at = 0, from = 0; next_item(own, &at, &one); from = at) {
         if (!text_is_name(one))
-            return diag_set(why, E_PROTO, (uint32_t)from + 1,
-                            "on_change: this is no field's name; write fields by commas, as in state,owner, or *");
+            return diag_set(
+                why, E_PROTO, (uint32_t)from + 1,
+                "on_change: this is no field's name; write fields by commas, as in state,owner, or *");
         fields[out->n_on_change++] = one;
     }
     out->on_change = fields;
@@ -187,7 +191,8 @@ static int parse_where(struct slice text, int64_t now_ns, struct predicate **out
     if (text.n == 0)
         return 0;
     int r = predicate_compile(text, now_ns, out, &inner);
-    return r < 0 ? diag_set(why, r, inner.col, "where: %s", inner.message[0] ? inner.message : err_text(r)) : 0;
+    return r < 0 ? diag_set(why, r, inner.col, "where: %s", inner.message[0] ? inner.message : err_text(r))
+                 : 0;
 }
 
 int select_options_parse(const struct select_spec *spec, int64_t now_ns, struct arena *arena,

@@ -13,20 +13,22 @@ struct ldap_directory {
     struct directory *d;
     struct ldap_mirror *mirror;
     int64_t refresh_ns;
-    int64_t ticked_ns;   /* monotonic; 0 = not yet */
-    uint64_t refreshed;  /* the id that was refreshed last; 0 = it begins anew */
-    double due;          /* entries to refresh, with what is left of one */
+    int64_t ticked_ns;  /* monotonic; 0 = not yet */
+    uint64_t refreshed; /* the id that was refreshed last; 0 = it begins anew */
+    double due;         /* entries to refresh, with what is left of one */
     bool is_stopped;
 };
 
-/* An entry whose lease is here is ours, whoever published it. One that is late may have gone over to another gateway. */
+/* An entry whose lease is here is ours, whoever published it. One that is late may have gone over to another
+ * gateway. */
 static bool is_held(enum directory_state s)
 {
     return s == DIRECTORY_LIVE;
 }
 
 /* The newest of its events and the sum of their rates. */
-static void add_activity(const struct ldap_directory *l, const struct directory_entry *e, struct ldap_entry *out)
+static void add_activity(const struct ldap_directory *l, const struct directory_entry *e,
+                         struct ldap_entry *out)
 {
     struct slice rest = e->events;
     int64_t now_ns = clock_mono_ns();
@@ -101,8 +103,8 @@ static void put_all(struct ldap_directory *l)
         put_entry(l, &entry);
 }
 
-int ldap_directory_create(struct directory *d, const struct ldap_directory_options *o, struct ldap_directory **out,
-                          struct diag *why)
+int ldap_directory_create(struct directory *d, const struct ldap_directory_options *o,
+                          struct ldap_directory **out, struct diag *why)
 {
     char host[256] = "gateway"; /* where the kernel has no name for us */
     struct ldap_mirror_options mirror = o->mirror;

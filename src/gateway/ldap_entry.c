@@ -9,19 +9,20 @@
 #include <stdlib.h>
 
 const char *const ldap_attribute_names[ATTRIBUTES] = {
-    [ATTRIBUTE_CLASS] = "objectClass",         [ATTRIBUTE_GATEWAY] = "gridlineGatewayName",
-    [ATTRIBUTE_HOST] = "gridlineHostName",     [ATTRIBUTE_SENSOR] = "gridlineSensorName",
-    [ATTRIBUTE_DOMAIN] = "gridlineDomain",     [ATTRIBUTE_STATE] = "gridlineState",
-    [ATTRIBUTE_STATUS] = "gridlineStatus",     [ATTRIBUTE_WHY] = "gridlineWhy",
-    [ATTRIBUTE_MODE] = "gridlineMode",         [ATTRIBUTE_EVENT] = "gridlineEvent",
-    [ATTRIBUTE_SCHEMA] = "gridlineSchema",     [ATTRIBUTE_EVERY] = "gridlineEvery",
-    [ATTRIBUTE_RATE] = "gridlineRate",         [ATTRIBUTE_SINCE] = "gridlineSince",
-    [ATTRIBUTE_LAST] = "gridlineLastEvent",    [ATTRIBUTE_UPDATED] = "gridlineUpdated",
+    [ATTRIBUTE_CLASS] = "objectClass",      [ATTRIBUTE_GATEWAY] = "gridlineGatewayName",
+    [ATTRIBUTE_HOST] = "gridlineHostName",  [ATTRIBUTE_SENSOR] = "gridlineSensorName",
+    [ATTRIBUTE_DOMAIN] = "gridlineDomain",  [ATTRIBUTE_STATE] = "gridlineState",
+    [ATTRIBUTE_STATUS] = "gridlineStatus",  [ATTRIBUTE_WHY] = "gridlineWhy",
+    [ATTRIBUTE_MODE] = "gridlineMode",      [ATTRIBUTE_EVENT] = "gridlineEvent",
+    [ATTRIBUTE_SCHEMA] = "gridlineSchema",  [ATTRIBUTE_EVERY] = "gridlineEvery",
+    [ATTRIBUTE_RATE] = "gridlineRate",      [ATTRIBUTE_SINCE] = "gridlineSince",
+    [ATTRIBUTE_LAST] = "gridlineLastEvent", [ATTRIBUTE_UPDATED] = "gridlineUpdated",
 };
 
 static bool is_plain(char c)
 {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || (c && strchr("._-:/@", c));
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+           (c && strchr("._-:/@", c));
 }
 
 void ldap_encode(struct strbuf *out, struct slice name)

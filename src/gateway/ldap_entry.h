@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ldap_entry.h - what an entry of the directory looks like in an LDAP server (docs/ldap.md), as bytes: its name below
- * the base, and its attributes as a record. Pure functions, without libldap.
+/* ldap_entry.h - what an entry of the directory looks like in an LDAP server (docs/ldap.md), as bytes: its
+ * name below the base, and its attributes as a record. Pure functions, without libldap.
  *
  * A name is
  *     gridlineGatewayName=GATEWAY
  *     gridlineHostName=HOST
  *     gridlineSensorName=SENSOR,gridlineHostName=HOST
- * with every byte but letters, digits and . _ - : / @ written as %XX: servers compare names by rules of their own
- * (blanks, case of some letters, forms of Unicode), and what they take for equal would be one entry for two sensors;
- * and nothing is left that has a meaning in a distinguished name or a filter.
+ * with every byte but letters, digits and . _ - : / @ written as %XX: servers compare names by rules of their
+ * own (blanks, case of some letters, forms of Unicode), and what they take for equal would be one entry for
+ * two sensors; and nothing is left that has a meaning in a distinguished name or a filter.
  *
- * A record is for each value u8 attribute and the text, by attribute, the values of one in the order of their bytes:
- * two are equal when the entries are. */
+ * A record is for each value u8 attribute and the text, by attribute, the values of one in the order of their
+ * bytes: two are equal when the entries are. */
 #ifndef GRIDLINE_GATEWAY_LDAP_ENTRY_H
 #define GRIDLINE_GATEWAY_LDAP_ENTRY_H
 
@@ -45,21 +45,22 @@ enum { LDAP_VALUES_MAX = 512 }; /* of one attribute; more are left out */
 struct ldap_entry {
     struct slice host, sensor;
     struct slice domain;
-    struct slice state;           /* of a host or a gateway */
-    struct slice status, why;     /* of a sensor */
+    struct slice state;       /* of a host or a gateway */
+    struct slice status, why; /* of a sensor */
     struct slice mode;
     struct slice events, schemas; /* by commas: names, and the hash of each, 16 hex digits or nothing */
     uint64_t every_ms;
-    double rate;                  /* events a second; 0 = none, or not known */
-    int64_t since_ns, last_ns;    /* UTC */
-    int64_t updated_ns;           /* of a gateway */
+    double rate;               /* events a second; 0 = none, or not known */
+    int64_t since_ns, last_ns; /* UTC */
+    int64_t updated_ns;        /* of a gateway */
 };
 
 /* Appends the name, without the base. */
 void ldap_entry_name(struct strbuf *out, struct slice host, struct slice sensor, struct slice gateway);
 /* Appends the record of what `gateway` publishes. */
 void ldap_entry_record(struct strbuf *out, const struct ldap_entry *e, struct slice gateway);
-/* Appends the values of one attribute, in the order of records. Sorts them, and leaves out those that come twice. */
+/* Appends the values of one attribute, in the order of records. Sorts them, and leaves out those that come
+ * twice. */
 void ldap_record_add(struct strbuf *out, enum ldap_attribute a, struct slice *values, size_t n);
 
 struct ldap_value {

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* An entry is written whole: added, or all of its attributes replaced, so that writing it again does no harm and
- * nothing depends on what was there. One that another gateway has published, because a host's agent went over to it, is
- * known by its gridlineGatewayName: we ask for that before we touch what is not held by us. Between question and
- * change another may come first; the comparison of all entries (ldap_mirror.h) puts that right. */
+/* An entry is written whole: added, or all of its attributes replaced, so that writing it again does no harm
+ * and nothing depends on what was there. One that another gateway has published, because a host's agent went
+ * over to it, is known by its gridlineGatewayName: we ask for that before we touch what is not held by us.
+ * Between question and change another may come first; the comparison of all entries (ldap_mirror.h) puts that
+ * right. */
 #include "gateway/ldap_link.h"
 
 #include "base/log.h"
@@ -40,8 +41,9 @@ static enum ldap_outcome outcome_of(struct ldap_link *l, int code, const char *w
     if (code == LDAP_SUCCESS)
         return OUTCOME_DONE;
     (void)explain(l, code, what, why); /* the outcome says it */
-    bool is_away = code < 0 || code == LDAP_BUSY || code == LDAP_UNAVAILABLE || code == LDAP_TIMELIMIT_EXCEEDED ||
-                   code == LDAP_ADMINLIMIT_EXCEEDED || code == LDAP_STRONG_AUTH_REQUIRED;
+    bool is_away = code < 0 || code == LDAP_BUSY || code == LDAP_UNAVAILABLE ||
+                   code == LDAP_TIMELIMIT_EXCEEDED || code == LDAP_ADMINLIMIT_EXCEEDED ||
+                   code == LDAP_STRONG_AUTH_REQUIRED;
     return is_away ? OUTCOME_AWAY : OUTCOME_REFUSED;
 }
 
@@ -118,7 +120,8 @@ int ldap_link_open(const struct ldap_link_options *o, struct ldap_link **out, st
     if (code == LDAP_SUCCESS)
         code = set_options(l);
     if (code != LDAP_SUCCESS)
-        r = diag_set(why, -EINVAL, 0, "%s%s", ldap_err2string(code), *o->ca ? "; is ca a file of certificates?" : "");
+        r = diag_set(why, -EINVAL, 0, "%s%s", ldap_err2string(code),
+                     *o->ca ? "; is ca a file of certificates?" : "");
     if (r == 0 && o->has_starttls && (code = ldap_start_tls_s(l->ld, NULL, NULL)) != LDAP_SUCCESS)
         r = explain(l, code, "StartTLS", why);
     if (r == 0)
@@ -181,12 +184,14 @@ static void take_name(struct ldap_link *l)
         of[v.attribute] = v.text;
     strbuf_reset(&l->dn);
     if (of[ATTRIBUTE_SENSOR].n)
-        strbuf_printf(&l->dn, "%s=%.*s,", ldap_attribute_names[ATTRIBUTE_SENSOR], SLICE_ARG(of[ATTRIBUTE_SENSOR]));
+        strbuf_printf(&l->dn, "%s=%.*s,", ldap_attribute_names[ATTRIBUTE_SENSOR],
+                      SLICE_ARG(of[ATTRIBUTE_SENSOR]));
     enum ldap_attribute last = of[ATTRIBUTE_HOST].n ? ATTRIBUTE_HOST : ATTRIBUTE_GATEWAY;
     strbuf_printf(&l->dn, "%s=%.*s", ldap_attribute_names[last], SLICE_ARG(of[last]));
 }
 
-static enum ldap_outcome give_entry(struct ldap_link *l, LDAPMessage *entry, ldap_listed fn, void *arg, struct diag *why)
+static enum ldap_outcome give_entry(struct ldap_link *l, LDAPMessage *entry, ldap_listed fn, void *arg,
+                                    struct diag *why)
 {
     char *dn = ldap_get_dn(l->ld, entry);
     take_record(l, entry);
@@ -203,14 +208,16 @@ static enum ldap_outcome end_list(struct ldap_link *l, LDAPMessage *message, str
     int code = LDAP_LOCAL_ERROR;
     int r = ldap_parse_result(l->ld, message, &code, NULL, NULL, NULL, NULL, 0);
     if (r == LDAP_SUCCESS && code == LDAP_NO_SUCH_OBJECT) {
-        (void)diag_set(why, -ENOENT, 0, "there is no %.120s; add it by hand", l->o->base); /* the outcome says it */
+        /* the outcome says it */
+        (void)diag_set(why, -ENOENT, 0, "there is no %.120s; add it by hand", l->o->base);
         return OUTCOME_AWAY;
     }
     return outcome_of(l, r == LDAP_SUCCESS ? code : r, "search", why);
 }
 
 /* One message at a time, so that it is never all in memory. */
-static enum ldap_outcome take_answers(struct ldap_link *l, int id, ldap_listed fn, void *arg, struct diag *why)
+static enum ldap_outcome take_answers(struct ldap_link *l, int id, ldap_listed fn, void *arg,
+                                      struct diag *why)
 {
     for (;;) {
         struct timeval limit = {LDAP_ANSWER_S, 0};
@@ -235,14 +242,13 @@ enum ldap_outcome ldap_link_list(struct ldap_link *l, ldap_listed fn, void *arg,
     struct strbuf filter = {0};
     int id;
     for (int a = 0; a < ATTRIBUTES; a++)
-        attributes[a] = (char *)(uintptr_t)ldap_attribute_names[a]; /* libldap's type is not const, it only reads */
-    strbuf_printf(&filter,
-                  "(&(gridlineGatewayName=%.*s)(|(objectClass=gridlineSensor)(objectClass=gridlineHost)(objectClass="
-                  "gridlineGateway)))",
-                  SLICE_ARG(l->o->gateway));
+        attributes[a] = (char *)(uintptr_t)ldap_attribute_names[a]; /* libldap only reads */
+    strbuf_printf(&filter, "(&(gridlineGatewayName=%.*s)(|", SLICE_ARG(l->o->gateway));
+    strbuf_add_str(&filter,
+                   "(objectClass=gridlineSensor)(objectClass=gridlineHost)(objectClass=gridlineGateway)))");
     int code = strbuf_failed(&filter) ? LDAP_NO_MEMORY
-                                      : ldap_search_ext(l->ld, l->o->base, LDAP_SCOPE_SUBTREE, filter.p, attributes, 0,
-                                                        NULL, NULL, NULL, LDAP_NO_LIMIT, &id);
+                                      : ldap_search_ext(l->ld, l->o->base, LDAP_SCOPE_SUBTREE, filter.p,
+                                                        attributes, 0, NULL, NULL, NULL, LDAP_NO_LIMIT, &id);
     strbuf_fini(&filter);
     return code == LDAP_SUCCESS ? take_answers(l, id, fn, arg, why) : outcome_of(l, code, "search", why);
 }
@@ -273,8 +279,8 @@ static void changes_fini(struct changes *c)
     mem_free(c->pointers);
 }
 
-/* operation: LDAP_MOD_ADD: those that have values; LDAP_MOD_REPLACE: all but what the entry is named by, so that those
- * without values go. */
+/* operation: LDAP_MOD_ADD: those that have values; LDAP_MOD_REPLACE: all but what the entry is named by, so
+ * that those without values go. */
 static int changes_init(struct changes *c, struct slice record, int operation)
 {
     size_t n = count_values(record), at = 0, listed = 0;
@@ -307,7 +313,8 @@ static int changes_init(struct changes *c, struct slice record, int operation)
 static int add(struct ldap_link *l, const char *dn, struct slice record)
 {
     struct changes c;
-    int code = changes_init(&c, record, LDAP_MOD_ADD) < 0 ? LDAP_NO_MEMORY : ldap_add_ext_s(l->ld, dn, c.list, NULL, NULL);
+    int code = changes_init(&c, record, LDAP_MOD_ADD) < 0 ? LDAP_NO_MEMORY
+                                                          : ldap_add_ext_s(l->ld, dn, c.list, NULL, NULL);
     changes_fini(&c);
     return code;
 }
@@ -315,8 +322,9 @@ static int add(struct ldap_link *l, const char *dn, struct slice record)
 static int replace(struct ldap_link *l, const char *dn, struct slice record)
 {
     struct changes c;
-    int code =
-        changes_init(&c, record, LDAP_MOD_REPLACE) < 0 ? LDAP_NO_MEMORY : ldap_modify_ext_s(l->ld, dn, c.list, NULL, NULL);
+    int code = changes_init(&c, record, LDAP_MOD_REPLACE) < 0
+                   ? LDAP_NO_MEMORY
+                   : ldap_modify_ext_s(l->ld, dn, c.list, NULL, NULL);
     changes_fini(&c);
     return code;
 }

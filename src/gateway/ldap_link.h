@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ldap_link.h - a connection to an LDAP server, by libldap: opens it, and lists, writes and removes our entries. Every
- * call blocks, for LDAP_CONNECT_S or LDAP_ANSWER_S at most: for a thread of its own. Names and records: ldap_entry.h. */
+/* ldap_link.h - a connection to an LDAP server, by libldap: opens it, and lists, writes and removes our
+ * entries. Every call blocks, for LDAP_CONNECT_S or LDAP_ANSWER_S at most: for a thread of its own. Names and
+ * records: ldap_entry.h. */
 #ifndef GRIDLINE_GATEWAY_LDAP_LINK_H
 #define GRIDLINE_GATEWAY_LDAP_LINK_H
 
@@ -40,8 +41,8 @@ int ldap_link_fd(struct ldap_link *l);     /* to shut down from another thread; 
 typedef void (*ldap_listed)(void *arg, const char *dn, struct slice name, struct slice record);
 enum ldap_outcome ldap_link_list(struct ldap_link *l, ldap_listed fn, void *arg, struct diag *why);
 
-/* Makes the entry what the record says. is_there: it is tried to change it first, else to add it. is_held: it is ours,
- * whoever has written it; without, one of another gateway's is left alone. */
+/* Makes the entry what the record says. is_there: it is tried to change it first, else to add it. is_held: it
+ * is ours, whoever has written it; without, one of another gateway's is left alone. */
 enum ldap_outcome ldap_link_write(struct ldap_link *l, struct slice name, struct slice record, bool is_there,
                                   bool is_held, struct diag *why);
 /* Did the last write find nothing to put the entry under? */

@@ -5,8 +5,9 @@
  *   thread   link, item_name, item_record, stale, retry_s
  *   both     what is below `lock`, with the lock, which is never held while the server is spoken to
  *
- * An item that the thread writes stays in the queue meanwhile; only the thread frees items. It copies name and record,
- * and the version tells it whether the item has become another one when the server's answer is there. */
+ * An item that the thread writes stays in the queue meanwhile; only the thread frees items. It copies name
+ * and record, and the version tells it whether the item has become another one when the server's answer is
+ * there. */
 #include "gateway/ldap_mirror.h"
 
 #include "base/arena.h"
@@ -95,7 +96,8 @@ static enum ldap_outcome remove_stale(struct ldap_mirror *m, struct diag *why)
     return OUTCOME_DONE;
 }
 
-/* A list that the server cuts short is as good as it is: what was not in it is written, which does no harm. */
+/* A list that the server cuts short is as good as it is: what was not in it is written, which does no harm.
+ */
 static enum ldap_outcome compare_all(struct ldap_mirror *m, struct diag *why)
 {
     bool is_settled = clock_mono_ns() >= m->settled_ns;
@@ -196,7 +198,8 @@ static void go_away(struct ldap_mirror *m, const struct diag *why)
     ldap_link_close(m->link);
     m->link = NULL;
     if (!m->is_away_said && !is_stopping)
-        log_error("LDAP server %s: %s; tried again, the directory is kept until then", m->options.uri, why->message);
+        log_error("LDAP server %s: %s; tried again, the directory is kept until then", m->options.uri,
+                  why->message);
     m->is_away_said = true;
 }
 
@@ -258,7 +261,8 @@ static bool do_work(struct ldap_mirror *m, const struct work *w, struct diag *wh
     if (o == OUTCOME_AWAY)
         return false;
     if (o == OUTCOME_REFUSED && !m->is_refusal_said)
-        log_error("LDAP server %s refuses %.200s, and maybe others: %s", m->options.uri, m->item_name.p, why->message);
+        log_error("LDAP server %s refuses %.200s, and maybe others: %s", m->options.uri, m->item_name.p,
+                  why->message);
     m->is_refusal_said |= o == OUTCOME_REFUSED;
     lock(m);
     finish_work(m, w, o);
@@ -275,8 +279,10 @@ static bool do_next(struct ldap_mirror *m, struct diag *why)
     struct ldap_item *i = ldap_queue_first(&m->queue);
     bool has_memory = !i || take_work(m, i, &w);
     unlock(m);
-    if (!has_memory)
-        return diag_set(why, -ENOMEM, 0, "%s", err_text(-ENOMEM)) == 0;
+    if (!has_memory) {
+        (void)diag_set(why, -ENOMEM, 0, "%s", err_text(-ENOMEM)); /* the result says it */
+        return false;
+    }
     if (i)
         return do_work(m, &w, why);
     be_back(m);
@@ -305,7 +311,8 @@ static void say_stopped(struct ldap_mirror *m)
     ldap_entry_name(&m->item_name, own.host, own.sensor, m->gateway);
     ldap_entry_record(&m->item_record, &own, m->gateway);
     if (!strbuf_failed(&m->item_name) && !strbuf_failed(&m->item_record))
-        (void)ldap_link_write(m->link, strbuf_slice(&m->item_name), strbuf_slice(&m->item_record), true, true, &why);
+        (void)ldap_link_write(m->link, strbuf_slice(&m->item_name), strbuf_slice(&m->item_record), true, true,
+                              &why);
 }
 
 static void *run(void *arg)
@@ -458,7 +465,8 @@ static int make_host(struct ldap_mirror *m, const struct ldap_entry *e, bool is_
 {
     strbuf_reset(&m->name);
     ldap_entry_name(&m->name, e->host, SLICE_LIT(""), m->gateway);
-    const struct ldap_item *i = strbuf_failed(&m->name) ? NULL : map_get(&m->queue.items, strbuf_slice(&m->name));
+    const struct ldap_item *i =
+        strbuf_failed(&m->name) ? NULL : map_get(&m->queue.items, strbuf_slice(&m->name));
     if (i && i->record)
         return 0;
     strbuf_reset(&m->record);
@@ -479,7 +487,8 @@ int ldap_mirror_put(struct ldap_mirror *m, const struct ldap_entry *e, bool is_h
     if (r >= 0 && (strbuf_failed(&m->name) || strbuf_failed(&m->record)))
         r = -ENOMEM;
     if (r >= 0)
-        r = ldap_queue_put(&m->queue, strbuf_slice(&m->name), strbuf_slice(&m->record), e->sensor.n == 0, is_held);
+        r = ldap_queue_put(&m->queue, strbuf_slice(&m->name), strbuf_slice(&m->record), e->sensor.n == 0,
+                           is_held);
     m->counts.turned_away += r < 0;
     if (r > 0)
         (void)pthread_cond_signal(&m->wake); /* fails for no condition only */

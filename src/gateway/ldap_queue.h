@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ldap_queue.h - what an LDAP server is to have, and which of it has to be looked at: an entry is `to do` until the server
- * is known to have it as it is. A newer state takes the place of an older one that waits, so it is never more than the
- * entries there are; what is gone is an entry, too, until the server no longer has it.
+/* ldap_queue.h - what an LDAP server is to have, and which of it has to be looked at: an entry is `to do`
+ * until the server is known to have it as it is. A newer state takes the place of an older one that waits, so
+ * it is never more than the entries there are; what is gone is an entry, too, until the server no longer has
+ * it.
  *
- * A round begins with nothing known (ldap_queue_begin): everything is to do, and what the server is seen to have as
- * it should be is not (ldap_queue_seen).
+ * A round begins with nothing known (ldap_queue_begin): everything is to do, and what the server is seen to
+ * have as it should be is not (ldap_queue_seen).
  *
  * Does no I/O; who shares it between threads has the lock. About 150 bytes an entry, and its record. */
 #ifndef GRIDLINE_GATEWAY_LDAP_QUEUE_H
@@ -59,8 +60,8 @@ static inline bool ldap_item_is_there(const struct ldap_queue *q, const struct l
 
 /* The next one to do; NULL: none. It stays. */
 struct ldap_item *ldap_queue_first(struct ldap_queue *q);
-/* It was done as it was at that version: written, removed, or nothing can be done; unless it is another by now. One
- * that is gone is freed. */
+/* It was done as it was at that version: written, removed, or nothing can be done; unless it is another by
+ * now. One that is gone is freed. */
 void ldap_queue_done(struct ldap_queue *q, struct ldap_item *i, uint64_t version, bool is_there);
 
 #endif

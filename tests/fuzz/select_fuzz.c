@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The options of a subscription that choose events, one a line in the order of struct select_spec, and behind them
- * the bytes of some events. Creating a selector ends, and either says which option is wrong and how, or gives
- * one that
+/* The options of a subscription that choose events, one a line in the order of struct select_spec, and behind
+ * them the bytes of some events. Creating a selector ends, and either says which option is wrong and how, or
+ * gives one that
  *   - passes the same of a run as its twin does one by one, also when the run comes in two pieces;
  *   - passes everything if it says so, and nothing of an event name or host that it says it does not want;
  *   - asked for an event again, says the same if it remembers nothing, and else no: it is nothing new. */
@@ -16,10 +16,14 @@ enum { OPTIONS = 7, EVENTS = 64, FIELDS = 6, SCHEMAS = 3, HOSTS = 4 };
 
 static struct schema *schemas[SCHEMAS];
 
-#define FIELD(z, t, r) {.name = {z, sizeof z - 1}, .unit = {"", 0}, .help = {"", 0}, .type = t, .role = r}
+#define FIELD(z, t, r)                                                                    \
+    {                                                                                     \
+        .name = {z, sizeof z - 1}, .unit = {"", 0}, .help = {"", 0}, .type = t, .role = r \
+    }
 static const struct field fields[FIELDS] = {
-    FIELD("k", VALUE_TEXT, ROLE_KEY),    FIELD("v", VALUE_INT, ROLE_VALUE),  FIELD("v", VALUE_UINT, ROLE_VALUE),
-    FIELD("v", VALUE_FLOAT, ROLE_VALUE), FIELD("v", VALUE_BOOL, ROLE_VALUE), FIELD("t", VALUE_TEXT, ROLE_VALUE),
+    FIELD("k", VALUE_TEXT, ROLE_KEY),   FIELD("v", VALUE_INT, ROLE_VALUE),
+    FIELD("v", VALUE_UINT, ROLE_VALUE), FIELD("v", VALUE_FLOAT, ROLE_VALUE),
+    FIELD("v", VALUE_BOOL, ROLE_VALUE), FIELD("t", VALUE_TEXT, ROLE_VALUE),
 };
 
 static const struct slice hosts[HOSTS] = {{"", 0}, {"a", 1}, {"node17", 6}, {"node17.example.org", 18}};
@@ -59,7 +63,8 @@ static size_t make_events(struct slice bytes, struct event *events, struct value
         const struct schema *s = schemas[b[0] % SCHEMAS];
         struct value v = number(b[1]);
         memset(values[i], 0, sizeof values[i]);
-        int key = schema_find(s, SLICE_LIT("k"), VALUE_TEXT), text = schema_find(s, SLICE_LIT("t"), VALUE_TEXT);
+        int key = schema_find(s, SLICE_LIT("k"), VALUE_TEXT),
+            text = schema_find(s, SLICE_LIT("t"), VALUE_TEXT);
         if (key >= 0 && b[0] & 0x40)
             values[i][key] = value_text(slice_of(letters + (b[0] >> 7), 1));
         if (b[2] & 1)
@@ -67,8 +72,11 @@ static size_t make_events(struct slice bytes, struct event *events, struct value
         if (v.type != VALUE_NONE)
             values[i][schema_find(s, SLICE_LIT("v"), v.type)] = v;
         time_ns += (int64_t)(int8_t)b[3] * 100000000;
-        events[i] = (struct event){
-            .time_ns = time_ns, .host = hosts[b[0] >> 2 & 3], .schema = s, .values = values[i], .level = b[2] & 7};
+        events[i] = (struct event){.time_ns = time_ns,
+                                   .host = hosts[b[0] >> 2 & 3],
+                                   .schema = s,
+                                   .values = values[i],
+                                   .level = b[2] & 7};
     }
     return n;
 }
@@ -83,7 +91,8 @@ static struct slice next_line(struct slice *rest)
 
 static void check_error(int r, const struct diag *why)
 {
-    static const char *const options[OPTIONS] = {"event: ", "host: ", "where: ", "on_change: ", "cross: ", "delta: ", "every: "};
+    static const char *const options[OPTIONS] = {
+        "event: ", "host: ", "where: ", "on_change: ", "cross: ", "delta: ", "every: "};
     if ((r != E_PROTO && r != E_LIMIT) || !text_is_utf8(slice_str(why->message)))
         abort(); /* the message is sent to whoever asked */
     for (size_t i = 0; i < OPTIONS; i++)
@@ -110,7 +119,8 @@ static size_t run_in_two(struct selector *s, const struct event *events, size_t 
     return passed;
 }
 
-static void check_run(const struct select_spec *spec, struct selector *s, const struct event *events, size_t n)
+static void check_run(const struct select_spec *spec, struct selector *s, const struct event *events,
+                      size_t n)
 {
     struct selector *twin = make(spec);
     uint32_t index[EVENTS];

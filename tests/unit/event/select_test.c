@@ -11,18 +11,26 @@
 #include <math.h>
 #include <stdio.h>
 
-#define SECOND INT64_C(1000000000)
+#define SECOND    INT64_C(1000000000)
 #define SPEC(...) (&(const struct select_spec){__VA_ARGS__})
-#define TEXT(z) {"" z, sizeof(z) - 1}
+#define TEXT(z)             \
+    {                       \
+        "" z, sizeof(z) - 1 \
+    }
 
-#define FIELD(z, t, r) {.name = {z, sizeof z - 1}, .unit = {"", 0}, .help = {"", 0}, .type = t, .role = r}
+#define FIELD(z, t, r)                                                                    \
+    {                                                                                     \
+        .name = {z, sizeof z - 1}, .unit = {"", 0}, .help = {"", 0}, .type = t, .role = r \
+    }
 
 /* `v` has several types: an event sets one of them. */
 static const struct field fields[] = {
-    FIELD("device", VALUE_TEXT, ROLE_KEY), FIELD("v", VALUE_FLOAT, ROLE_VALUE), FIELD("v", VALUE_INT, ROLE_VALUE),
-    FIELD("v", VALUE_UINT, ROLE_VALUE),    FIELD("v", VALUE_BOOL, ROLE_VALUE),  FIELD("v", VALUE_TEXT, ROLE_VALUE),
-    FIELD("w", VALUE_INT, ROLE_VALUE),     FIELD("w", VALUE_FLOAT, ROLE_VALUE), FIELD("t", VALUE_TEXT, ROLE_VALUE),
-    FIELD("t", VALUE_BYTES, ROLE_VALUE),   FIELD("a:b", VALUE_INT, ROLE_VALUE),
+    FIELD("device", VALUE_TEXT, ROLE_KEY), FIELD("v", VALUE_FLOAT, ROLE_VALUE),
+    FIELD("v", VALUE_INT, ROLE_VALUE),     FIELD("v", VALUE_UINT, ROLE_VALUE),
+    FIELD("v", VALUE_BOOL, ROLE_VALUE),    FIELD("v", VALUE_TEXT, ROLE_VALUE),
+    FIELD("w", VALUE_INT, ROLE_VALUE),     FIELD("w", VALUE_FLOAT, ROLE_VALUE),
+    FIELD("t", VALUE_TEXT, ROLE_VALUE),    FIELD("t", VALUE_BYTES, ROLE_VALUE),
+    FIELD("a:b", VALUE_INT, ROLE_VALUE),
 };
 enum { FIELDS = sizeof fields / sizeof *fields };
 
@@ -105,7 +113,8 @@ static bool give_from(struct selector *s, const struct schema *schema, const cha
 static void everything(void **state)
 {
     (void)state;
-    struct selector *all = make(SPEC(.every = TEXT(""))), *stars = make(SPEC(.events = TEXT("*"), .hosts = TEXT("*")));
+    struct selector *all = make(SPEC(.every = TEXT(""))),
+                    *stars = make(SPEC(.events = TEXT("*"), .hosts = TEXT("*")));
     assert_true(selector_is_all(all));
     assert_true(selector_is_all(stars));
     assert_false(selector_remembers(all));
@@ -252,7 +261,8 @@ static void cross(void **state)
 static void exact_numbers(void **state)
 {
     (void)state;
-    struct selector *s = make(SPEC(.cross = TEXT("v:9007199254740993"))), *d = make(SPEC(.delta = TEXT("v:1")));
+    struct selector *s = make(SPEC(.cross = TEXT("v:9007199254740993"))),
+                    *d = make(SPEC(.delta = TEXT("v:1")));
     assert_false(give(s, value_int(9007199254740992)));
     assert_true(give(s, value_uint(9007199254740993)));
     assert_true(give(s, value_float(9007199254740992.0)));
@@ -338,7 +348,7 @@ static void together(void **state)
     static const struct {
         int64_t at, v;
         bool is_given;
-    } changes[] = {{0, 1, true},  {1, 2, false},  {11, 2, true},  {12, 3, false}, {13, 2, false},
+    } changes[] = {{0, 1, true},   {1, 2, false}, {11, 2, true},  {12, 3, false}, {13, 2, false},
                    {30, 2, false}, {31, 4, true}, {40, 5, false}, {41, 5, true}};
     struct sample x;
     for (size_t i = 0; i < sizeof changes / sizeof *changes; i++) {
@@ -351,7 +361,7 @@ static void together(void **state)
     static const struct {
         int64_t at, v;
         bool is_hidden, is_given;
-    } crossings[] = {{0, 1, false, false}, {1, 9, true, false}, {2, 9, false, true},  {3, 1, false, false},
+    } crossings[] = {{0, 1, false, false}, {1, 9, true, false},  {2, 9, false, true},  {3, 1, false, false},
                      {4, 9, false, false}, {5, 1, false, false}, {12, 1, false, true}, {13, 1, false, false}};
     for (size_t i = 0; i < sizeof crossings / sizeof *crossings; i++) {
         set(sample_of(&x, cpu), "v", value_int(crossings[i].v));
@@ -457,7 +467,8 @@ static void random_series(void **state)
         {{.on_change = TEXT("v"), .every = TEXT("3s")}, {.has_change = true, .every_ns = 3 * SECOND}},
         {{.cross = TEXT("v:10:0.5"), .every = TEXT("20s")},
          {.has_cross = true, .level = 10, .hysteresis = 0.5, .every_ns = 20 * SECOND}},
-        {{.cross = TEXT("v:10"), .delta = TEXT("v:1")}, {.has_cross = true, .level = 10, .has_delta = true, .amount = 1}},
+        {{.cross = TEXT("v:10"), .delta = TEXT("v:1")},
+         {.has_cross = true, .level = 10, .has_delta = true, .amount = 1}},
     };
     for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
         struct selector *s = make(&cases[c].spec);
@@ -484,7 +495,8 @@ static void random_series(void **state)
     }
 }
 
-/* Of a noisy series through a threshold, exactly its crossings: up and down in turn, and as many as counted. */
+/* Of a noisy series through a threshold, exactly its crossings: up and down in turn, and as many as counted.
+ */
 static void once_a_crossing(void **state)
 {
     (void)state;
@@ -536,7 +548,8 @@ static void runs(void **state)
             uint32_t index[N], expected[N];
             size_t n = 0;
             for (int i = 0; i < N; i++) {
-                set(sample_of(&samples[i], test_random(&seed) & 1 ? cpu : disk), "v", next_value(&seed, &walk));
+                set(sample_of(&samples[i], test_random(&seed) & 1 ? cpu : disk), "v",
+                    next_value(&seed, &walk));
                 samples[i].e.host = slice_str(hosts[test_random(&seed) % 4]);
                 samples[i].e.time_ns = (round * N + i) * SECOND;
                 events[i] = samples[i].e;
@@ -606,8 +619,12 @@ static void forgets_large_keys(void **state)
 static void without_memory(void **state)
 {
     (void)state;
-    const struct select_spec spec = {.events = TEXT("a"),       .hosts = TEXT("b"),    .where = TEXT("v > 1"),
-                                     .on_change = TEXT("v,w"),  .cross = TEXT("v:1"), .delta = TEXT("v:1"),
+    const struct select_spec spec = {.events = TEXT("a"),
+                                     .hosts = TEXT("b"),
+                                     .where = TEXT("v > 1"),
+                                     .on_change = TEXT("v,w"),
+                                     .cross = TEXT("v:1"),
+                                     .delta = TEXT("v:1"),
                                      .every = TEXT("1s")};
     struct selector *s = NULL;
     struct diag why = {0};
@@ -623,7 +640,7 @@ static void without_memory(void **state)
     selector_destroy(s);
     s = make(SPEC(.on_change = TEXT("v")));
     static const unsigned fail[] = {1, 2, 2}; /* the key's buffer; then, with that, the stream; the map */
-    for (size_t i = 0; i < 3; i++) { /* a first event passes all the same, and is not remembered */
+    for (size_t i = 0; i < 3; i++) {          /* a first event passes all the same, and is not remembered */
         mem_fail_after(fail[i]);
         assert_true(give(s, value_int(1)));
         mem_fail_after(0);

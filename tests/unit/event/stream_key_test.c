@@ -6,11 +6,15 @@
 
 #include <math.h>
 
-#define FIELD(z, t, r) {.name = {z, sizeof z - 1}, .unit = {"", 0}, .help = {"", 0}, .type = t, .role = r}
+#define FIELD(z, t, r)                                                                    \
+    {                                                                                     \
+        .name = {z, sizeof z - 1}, .unit = {"", 0}, .help = {"", 0}, .type = t, .role = r \
+    }
 
 static const struct field fields[] = {
-    FIELD("device", VALUE_TEXT, ROLE_KEY), FIELD("unit", VALUE_UINT, ROLE_KEY), FIELD("load", VALUE_FLOAT, ROLE_VALUE),
-    FIELD("id", VALUE_BYTES, ROLE_KEY),    FIELD("at", VALUE_INT, ROLE_KEY),    FIELD("part", VALUE_FLOAT, ROLE_KEY),
+    FIELD("device", VALUE_TEXT, ROLE_KEY),  FIELD("unit", VALUE_UINT, ROLE_KEY),
+    FIELD("load", VALUE_FLOAT, ROLE_VALUE), FIELD("id", VALUE_BYTES, ROLE_KEY),
+    FIELD("at", VALUE_INT, ROLE_KEY),       FIELD("part", VALUE_FLOAT, ROLE_KEY),
     FIELD("on", VALUE_BOOL, ROLE_KEY),
 };
 enum { FIELDS = sizeof fields / sizeof *fields };
@@ -22,7 +26,8 @@ static struct schema *make_schema(const char *name, size_t from)
     return s;
 }
 
-static struct event make_event(const struct schema *s, const char *host, const char *prog, const struct value *v)
+static struct event make_event(const struct schema *s, const char *host, const char *prog,
+                               const struct value *v)
 {
     return (struct event){.host = slice_str(host), .prog = slice_str(prog), .schema = s, .values = v};
 }
@@ -115,8 +120,13 @@ static void for_a_person(void **state)
 {
     (void)state;
     struct schema *disk = make_schema("disk", 0);
-    const struct value all[FIELDS] = {value_text(SLICE_LIT("sda")), value_uint(UINT64_MAX), value_float(3),
-                                      value_bytes(SLICE_LIT("\x01\x02")), value_int(-5), value_float(0.5), value_bool(true)};
+    const struct value all[FIELDS] = {value_text(SLICE_LIT("sda")),
+                                      value_uint(UINT64_MAX),
+                                      value_float(3),
+                                      value_bytes(SLICE_LIT("\x01\x02")),
+                                      value_int(-5),
+                                      value_float(0.5),
+                                      value_bool(true)};
     const struct value none[FIELDS] = {value_none(), value_none(), value_float(3)};
     struct event e = make_event(disk, "h", "p", all);
     struct strbuf out = {0};

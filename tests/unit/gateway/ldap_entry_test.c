@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Names and records of LDAP entries: nothing that a peer calls itself gets a meaning in a distinguished name. */
+/* Names and records of LDAP entries: nothing that a peer calls itself gets a meaning in a distinguished name.
+ */
 #include "unit/test.h"
 
 #include "gateway/ldap_entry.h"
@@ -19,7 +20,8 @@ static void names(void **state)
     (void)state;
     names_are(SLICE_LIT(""), SLICE_LIT(""), "gridlineGatewayName=gw");
     names_are(SLICE_LIT("node17.example.org"), SLICE_LIT(""), "gridlineHostName=node17.example.org");
-    names_are(SLICE_LIT("n"), SLICE_LIT("exec/root-disk"), "gridlineSensorName=exec/root-disk,gridlineHostName=n");
+    names_are(SLICE_LIT("n"), SLICE_LIT("exec/root-disk"),
+              "gridlineSensorName=exec/root-disk,gridlineHostName=n");
 }
 
 static void hostile_names(void **state)
@@ -31,7 +33,8 @@ static void hostile_names(void **state)
     names_are(SLICE_LIT(" a "), SLICE_LIT(""), "gridlineHostName=%20a%20"); /* servers take these for one */
     names_are(SLICE_LIT("a%20"), SLICE_LIT(""), "gridlineHostName=a%2520");
     names_are(SLICE_LIT("\xc3\xbc\xff"), SLICE_LIT(""), "gridlineHostName=%C3%BC%FF");
-    names_are(SLICE_LIT("a\0b\n"), SLICE_LIT(")(x=*"), "gridlineSensorName=%29%28x%3D%2A,gridlineHostName=a%00b%0A");
+    names_are(SLICE_LIT("a\0b\n"), SLICE_LIT(")(x=*"),
+              "gridlineSensorName=%29%28x%3D%2A,gridlineHostName=a%00b%0A");
 }
 
 /* Whatever two names are: the same text only if they are the same; and no byte that means something. */
@@ -51,7 +54,8 @@ static void different_names_differ(void **state)
         strbuf_reset(&b);
         ldap_encode(&a, slice_of(x, n));
         ldap_encode(&b, slice_of(y, k));
-        assert_int_equal(slice_eq(strbuf_slice(&a), strbuf_slice(&b)), slice_eq(slice_of(x, n), slice_of(y, k)));
+        assert_int_equal(slice_eq(strbuf_slice(&a), strbuf_slice(&b)),
+                         slice_eq(slice_of(x, n), slice_of(y, k)));
         for (size_t i = 0; i < a.n; i++)
             assert_null(memchr(" ,=+\"\\<>;#*()\0\xff", a.p[i], 15));
     }
@@ -82,39 +86,42 @@ static void records(void **state)
               "gridlineGatewayName: gw%201\n"
               "gridlineState: running\n"
               "gridlineUpdated: 20261115212028Z\n");
-    record_is(&(struct ldap_entry){.host = SLICE_LIT("n 1"), .state = SLICE_LIT("live"), .domain = SLICE_LIT("here")},
+    record_is(&(struct ldap_entry){.host = SLICE_LIT("n 1"),
+                                   .state = SLICE_LIT("live"),
+                                   .domain = SLICE_LIT("here")},
               "objectClass: gridlineHost\n"
               "gridlineGatewayName: gw%201\n"
               "gridlineHostName: n%201\n"
               "gridlineDomain: here\n"
               "gridlineState: live\n");
-    record_is(&(struct ldap_entry){.host = SLICE_LIT("n"),
-                                   .sensor = SLICE_LIT("net"),
-                                   .status = SLICE_LIT("failed"),
-                                   .why = SLICE_LIT("no such \xc3\xbc"),
-                                   .mode = SLICE_LIT("always"),
-                                   .events = SLICE_LIT("tcp,network,ip,tcp"),
-                                   .schemas = SLICE_LIT("00000000000000aa,,0123456789abcdef,00000000000000aa"),
-                                   .every_ms = 10000,
-                                   .rate = 0.1,
-                                   .since_ns = INT64_C(1794777628000000000),
-                                   .last_ns = INT64_C(1794777629999999999)},
-              "objectClass: gridlineSensor\n"
-              "gridlineGatewayName: gw%201\n"
-              "gridlineHostName: n\n"
-              "gridlineSensorName: net\n"
-              "gridlineStatus: failed\n"
-              "gridlineWhy: no such \xc3\xbc\n"
-              "gridlineMode: always\n"
-              "gridlineEvent: ip\n"
-              "gridlineEvent: network\n"
-              "gridlineEvent: tcp\n"
-              "gridlineSchema: ip 0123456789abcdef\n"
-              "gridlineSchema: tcp 00000000000000aa\n"
-              "gridlineEvery: 10000\n"
-              "gridlineRate: 0.1\n"
-              "gridlineSince: 20261115212028Z\n"
-              "gridlineLastEvent: 20261115212029Z\n");
+    record_is(
+        &(struct ldap_entry){.host = SLICE_LIT("n"),
+                             .sensor = SLICE_LIT("net"),
+                             .status = SLICE_LIT("failed"),
+                             .why = SLICE_LIT("no such \xc3\xbc"),
+                             .mode = SLICE_LIT("always"),
+                             .events = SLICE_LIT("tcp,network,ip,tcp"),
+                             .schemas = SLICE_LIT("00000000000000aa,,0123456789abcdef,00000000000000aa"),
+                             .every_ms = 10000,
+                             .rate = 0.1,
+                             .since_ns = INT64_C(1794777628000000000),
+                             .last_ns = INT64_C(1794777629999999999)},
+        "objectClass: gridlineSensor\n"
+        "gridlineGatewayName: gw%201\n"
+        "gridlineHostName: n\n"
+        "gridlineSensorName: net\n"
+        "gridlineStatus: failed\n"
+        "gridlineWhy: no such \xc3\xbc\n"
+        "gridlineMode: always\n"
+        "gridlineEvent: ip\n"
+        "gridlineEvent: network\n"
+        "gridlineEvent: tcp\n"
+        "gridlineSchema: ip 0123456789abcdef\n"
+        "gridlineSchema: tcp 00000000000000aa\n"
+        "gridlineEvery: 10000\n"
+        "gridlineRate: 0.1\n"
+        "gridlineSince: 20261115212028Z\n"
+        "gridlineLastEvent: 20261115212029Z\n");
 }
 
 /* What no server would take as text is written as names are; what is not known is left out. */

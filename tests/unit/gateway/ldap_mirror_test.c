@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The directory in a real LDAP server: what is put appears there, and nothing else; whatever happens to the server. */
+/* The directory in a real LDAP server: what is put appears there, and nothing else; whatever happens to the
+ * server. */
 #include "unit/gateway/slapd.h"
 
 #include "base/clock.h"
@@ -182,8 +183,9 @@ static void comes_changes_goes(void **state)
 static void hostile_names(void **state)
 {
     (void)state;
-    static const char *const odd[] = {"a,dc=g", "a+b=c", "#04",  " a", "a ",  "a",    "A",       "a\"\\;<>", "*",
-                                      "a%20",   "\xc3\xbc", "u\xcc\x88", "\xff", "a\nb", "%2C", "a)(x=*)", "..", "/"};
+    static const char *const odd[] = {"a,dc=g", "a+b=c",    "#04", " a",      "a ",       "a",
+                                      "A",      "a\"\\;<>", "*",   "a%20",    "\xc3\xbc", "u\xcc\x88",
+                                      "\xff",   "a\nb",     "%2C", "a)(x=*)", "..",       "/"};
     enum { ODD = sizeof odd / sizeof *odd };
     struct ldap_mirror *m = make("g w,+\"", 0, 1);
     for (size_t i = 0; i < ODD; i++)
@@ -257,7 +259,8 @@ static void compares(void **state)
     remove_by_hand("gw", "gridlineSensorName=cpu,gridlineHostName=n1");
     wait_settled(m, counts(m).compared + 2);
     remove_by_hand("gw", "gridlineSensorName=cpu,gridlineHostName=n1");
-    remove_by_hand("gw", "gridlineHostName=n1"); /* with what it was under, and changed before it is compared */
+    remove_by_hand("gw",
+                   "gridlineHostName=n1"); /* with what it was under, and changed before it is compared */
     put(m, "n1", "cpu", "idle", true);
     wait_settled(m, counts(m).compared + 2);
     ldap_mirror_destroy(m);

@@ -50,7 +50,8 @@ static inline pid_t slapd_spawn(const char *const *arguments)
     posix_spawn_file_actions_t files;
     assert_int_equal(posix_spawn_file_actions_init(&files), 0);
     assert_int_equal(posix_spawn_file_actions_addopen(&files, 2, "/dev/null", O_WRONLY, 0), 0);
-    assert_int_equal(posix_spawn(&pid, arguments[0], &files, NULL, (char *const *)(uintptr_t)arguments, environ), 0);
+    assert_int_equal(
+        posix_spawn(&pid, arguments[0], &files, NULL, (char *const *)(uintptr_t)arguments, environ), 0);
     assert_int_equal(posix_spawn_file_actions_destroy(&files), 0);
     return pid;
 }
@@ -61,11 +62,12 @@ static inline void slapd_fill(struct slapd *s)
     char ldif[96];
     int status;
     (void)snprintf(ldif, sizeof ldif, "%s/base.ldif", s->folder);
-    slapd_write(ldif, 0600,
-                "dn: dc=g\nobjectClass: dcObject\nobjectClass: organization\ndc: g\no: g\n\n"
-                "dn: ou=grid,dc=g\nobjectClass: organizationalUnit\nou: grid\n\n"
-                "dn: cn=reader,dc=g\nobjectClass: organizationalRole\nobjectClass: simpleSecurityObject\ncn: reader\n"
-                "userPassword: secret\n");
+    slapd_write(
+        ldif, 0600,
+        "dn: dc=g\nobjectClass: dcObject\nobjectClass: organization\ndc: g\no: g\n\n"
+        "dn: ou=grid,dc=g\nobjectClass: organizationalUnit\nou: grid\n\n"
+        "dn: cn=reader,dc=g\nobjectClass: organizationalRole\nobjectClass: simpleSecurityObject\ncn: reader\n"
+        "userPassword: secret\n");
     assert_int_equal(mkdir(s->db, 0700), 0);
     pid_t pid = slapd_spawn((const char *const[]){"/usr/sbin/slapadd", "-f", s->config, "-l", ldif, NULL});
     assert_int_equal(waitpid(pid, &status, 0), pid);
@@ -86,10 +88,12 @@ static inline int slapd_free_port(void)
 /* Starts it, or starts it again: back when this returns. */
 static inline void slapd_start(struct slapd *s)
 {
-    struct ldap_link_options o = {.uri = s->uri, .base = SLAPD_BASE, .bind_dn = "", .password_file = "", .ca = ""};
+    struct ldap_link_options o = {
+        .uri = s->uri, .base = SLAPD_BASE, .bind_dn = "", .password_file = "", .ca = ""};
     struct ldap_link *l = NULL;
     struct diag why;
-    s->pid = slapd_spawn((const char *const[]){"/usr/sbin/slapd", "-f", s->config, "-h", s->uri, "-d", "0", NULL});
+    s->pid =
+        slapd_spawn((const char *const[]){"/usr/sbin/slapd", "-f", s->config, "-h", s->uri, "-d", "0", NULL});
     for (int i = 0; i < 3000 && !l; i++) {
         if (ldap_link_open(&o, &l, &why) < 0)
             (void)poll(NULL, 0, 10);
@@ -117,11 +121,12 @@ static inline void slapd_init(struct slapd *s)
     (void)snprintf(s->db, sizeof s->db, "%s/db", s->folder);
     (void)snprintf(s->password_file, sizeof s->password_file, "%s/password", s->folder);
     (void)snprintf(s->uri, sizeof s->uri, "ldap://127.0.0.1:%d", slapd_free_port());
-    (void)snprintf(text, sizeof text,
-                   "include /etc/ldap/schema/core.schema\ninclude %s/packaging/ldap/gridline.schema\n"
-                   "modulepath /usr/lib/ldap\nmoduleload back_mdb\ndatabase mdb\nmaxsize 67108864\nsuffix \"dc=g\"\n"
-                   "rootdn \"%s\"\nrootpw secret\ndirectory %s\ndbnosync\n",
-                   GRIDLINE_SOURCE, SLAPD_DN, s->db);
+    (void)snprintf(
+        text, sizeof text,
+        "include /etc/ldap/schema/core.schema\ninclude %s/packaging/ldap/gridline.schema\n"
+        "modulepath /usr/lib/ldap\nmoduleload back_mdb\ndatabase mdb\nmaxsize 67108864\nsuffix \"dc=g\"\n"
+        "rootdn \"%s\"\nrootpw secret\ndirectory %s\ndbnosync\n",
+        GRIDLINE_SOURCE, SLAPD_DN, s->db);
     slapd_write(s->config, 0600, text);
     slapd_write(s->password_file, 0600, "secret\n");
     slapd_fill(s);

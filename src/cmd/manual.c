@@ -286,7 +286,7 @@ static const char about[] = "gridline watches a grid end to end: hosts, networks
 
 static const struct example command_examples[] = {
     {"gridline run", "Watch this host: an agent and a gateway, here and now"},
-    {"gridline tail -e load --cross one:8:2", "Once when the load gets to 8, once when it is below 6"},
+    {"gridline tail -e load --cross load1:8:2", "Once when the load gets to 8, once when it is below 6"},
     {"gridline hosts --where \"cpus >= 8 AND state <> 'live'\"", "Who is missing"},
     {"gridline log job.start id=17 user=ada", "Write an event (to GRIDLINE_DEST, or to the screen)"},
     {"gridline merge --from now-1h --keep-going -o all.ulm node*.ulm", "Many files into one, in time order"},

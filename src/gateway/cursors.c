@@ -84,6 +84,7 @@ static void put_record(struct strbuf *out, const struct cursor_mark *m)
     strbuf_add_u32(out, m->position.event);
     strbuf_add_u64(out, (uint64_t)m->used_ns);
     strbuf_add_char(out, m->is_removed);
+    strbuf_add_u64(out, m->who);
 }
 
 /* false: it stays dirty. */
@@ -123,6 +124,7 @@ int cursors_restore(struct cursors *c, struct slice record)
     at.event = cursor_u32(&k);
     int64_t used = (int64_t)cursor_u64(&k);
     bool is_gone = cursor_u8(&k) != 0;
+    uint64_t who = cursor_left(&k) ? cursor_u64(&k) : 0;
     if (k.bad)
         return E_PROTO;
     if (name.n == 0) {
@@ -134,6 +136,7 @@ int cursors_restore(struct cursors *c, struct slice record)
     if (!m)
         return is_gone ? 0 : E_PROTO;
     m->position = at;
+    m->who = who;
     m->is_removed = is_gone;
     m->is_dirty = false;
     return 0;

@@ -14,6 +14,7 @@ struct cursor_mark {
     char name[CURSOR_NAME_MAX + 1]; /* [A-Za-z0-9._:-] */
     struct position position;
     int64_t used_ns; /* when it was moved or opened last, UTC */
+    uint64_t who;    /* whose it is: a hash of the identity that made it; 0 = anybody's */
     bool is_dirty;   /* its record is older than this */
     bool is_removed; /* a record still has to say so */
     void *owner;     /* the subscription that reads by it; NULL = nobody does */
@@ -38,7 +39,7 @@ bool cursors_write(struct cursors *c, int (*write)(void *arg, struct slice recor
 /* After the restore: gives the journal its number if it has none. */
 void cursors_name_journal(struct cursors *c);
 void cursors_dirty_all(struct cursors *c);
-/* A record: text name, position, i64 used, u8 1 = it is gone. E_PROTO. */
+/* A record: text name, position, i64 used, u8 1 = it is gone, u64 whose (not there: 0). E_PROTO. */
 int cursors_restore(struct cursors *c, struct slice record);
 
 #endif

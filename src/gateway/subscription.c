@@ -5,6 +5,7 @@
 #include "gateway/subscription_internal.h"
 
 #include "base/clock.h"
+#include "base/hash.h"
 #include "base/mem.h"
 #include "base/num.h"
 #include "base/strbuf.h"
@@ -323,14 +324,32 @@ static void oust(struct subscription *s)
     of->ops->ended(of, id, "another consumer has taken over this durable name");
 }
 
+static uint64_t hash_of(const struct access_identity *who)
+{
+    char text[ACCESS_NAME_MAX + 64];
+    return hash_bytes(slice_of(text, access_print(text, sizeof text, who)));
+}
+
+/* A durable name is that of who made it; the gateway's owner may have them all. */
+static bool may_use(const struct cursor_mark *m, const struct access_identity *who)
+{
+    return who->kind == ACCESS_OWNER || m->who == 0 || m->who == hash_of(who);
+}
+
 static int open_durable(struct subscription *s, struct slice name, struct wish *w, struct diag *why)
 {
     struct subscriptions *all = s->all;
     const struct position now = {all->settled, UINT32_MAX, UINT32_MAX};
     if (!all->options.cursors || !all->replay)
         return diag_set(why, E_PROTO, 0, "durable: this gateway keeps no journal");
-    struct cursor_mark *m =
-        cursors_open(all->options.cursors, name, w->is_now ? now : w->from, clock_utc_ns());
+    struct cursor_mark *m = cursors_find(all->options.cursors, name);
+    if (m && !may_use(m, s->subscriber->who))
+        return diag_set(why, -EACCES, 0, "durable: somebody else has a subscription of that name; take another");
+    if (!m) {
+        m = cursors_open(all->options.cursors, name, w->is_now ? now : w->from, clock_utc_ns());
+        if (m)
+            m->who = hash_of(s->subscriber->who);
+    }
     if (!m)
         return diag_set(why, E_LIMIT, 0,
                         "durable: a name of up to %d letters, digits, '.', '_', ':' and '-'; at most %d of them "
@@ -564,12 +583,13 @@ void subscriptions_consumed(struct subscriptions *all, struct subscriber *of, ui
             cursors_move(s->durable, p, clock_utc_ns());
 }
 
-int subscriptions_consumed_durable(struct subscriptions *all, struct slice name, struct position p)
+int subscriptions_consumed_durable(struct subscriptions *all, struct slice name, struct position p,
+                                   const struct access_identity *who)
 {
     struct cursor_mark *m = all->options.cursors ? cursors_find(all->options.cursors, name) : NULL;
     const struct subscription *reader = m ? m->owner : NULL;
     const struct position last = reader ? reader->position : (struct position){all->settled, UINT32_MAX, UINT32_MAX};
-    if (!m)
+    if (!m || !may_use(m, who))
         return E_NODATA;
     if (position_compare(p, last) > 0)
         return E_PROTO;

@@ -98,7 +98,8 @@ void subscriptions_consumed(struct subscriptions *all, struct subscriber *s, uin
 
 /* The same by its name, for those who have no connection of their own: E_NODATA: there is none of that name; E_PROTO:
  * nobody was given that much. */
-int subscriptions_consumed_durable(struct subscriptions *all, struct slice name, struct position p);
+int subscriptions_consumed_durable(struct subscriptions *all, struct slice name, struct position p,
+                                   const struct access_identity *who);
 
 /* The number of the journal that positions are places in; 0 = there is none. */
 uint64_t subscriptions_journal(const struct subscriptions *all);

@@ -84,7 +84,7 @@ static void move_durable(void *arg, struct control_turn *t)
     bool is_elsewhere;
     struct slice text =
         api_position_from(args_text(control_args(t), "position"), subscriptions_journal(arg), &is_elsewhere);
-    int r = is_elsewhere || !position_parse(text, &p) ? E_PROTO : subscriptions_consumed_durable(arg, name, p);
+    int r = is_elsewhere || !position_parse(text, &p) ? E_PROTO : subscriptions_consumed_durable(arg, name, p, control_who(t));
     if (r == 0)
         control_end(t, CONTROL_DONE, (struct args){0}, "%s", "");
     else if (r == E_NODATA)

@@ -113,7 +113,8 @@ static const struct subscriber_ops reader_ops = {.is_writable = reader_is_writab
                                                  .position = reader_position,
                                                  .ended = reader_ended};
 
-static const struct access_identity owner = {.kind = ACCESS_OWNER}, local = {.kind = ACCESS_LOCAL};
+static const struct access_identity owner = {.kind = ACCESS_OWNER}, local = {.kind = ACCESS_LOCAL},
+                                    ann = {.kind = ACCESS_OPERATOR, .name = "ann", .uid = UINT32_MAX};
 
 static struct reader *reader_new(void)
 {
@@ -451,6 +452,15 @@ static void test_durable(void **state)
     await_events(s, second, s->next - 1 - had);
     assert_int_equal(second->lost + r->lost, 0);
     assert_int_equal(subscriptions_remove_durable(s->subs, SLICE_LIT("archive")), -EBUSY);
+    /* Nobody else may have it, but the owner of the gateway. */
+    struct reader *thief = reader_new();
+    thief->subscriber.who = &ann;
+    assert_int_equal(subscribe(s, thief, 1, options), -EACCES);
+    assert_int_equal(subscriptions_consumed_durable(s->subs, SLICE_LIT("archive"), consumed, &ann), E_NODATA);
+    assert_int_equal(subscribe(s, thief, 1, OPTIONS("durable", "anns")), 0);
+    assert_int_equal(subscriptions_consumed_durable(s->subs, SLICE_LIT("anns"), consumed, &ann), 0);
+    assert_int_equal(subscriptions_consumed_durable(s->subs, SLICE_LIT("anns"), consumed, &owner), 0);
+    reader_free(s, thief);
     subscriptions_forget(s->subs, &second->subscriber);
     assert_int_equal(subscriptions_remove_durable(s->subs, SLICE_LIT("archive")), 0);
     assert_int_equal(subscriptions_remove_durable(s->subs, SLICE_LIT("archive")), E_NODATA);

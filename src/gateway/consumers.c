@@ -238,6 +238,10 @@ void consumers_status(const struct consumers *c, struct args_writer *out)
 {
     struct latest_counts l;
     struct summary_counts s;
+    struct demand_counts d;
+    demand_counts(c->demand, &d);
+    args_add_uint(out, "demand.sent", d.sent);
+    args_add_uint(out, "demand.coarse", d.coarse);
     latest_counts(c->latest, &l);
     summary_counts(c->summary, &s);
     args_add_uint(out, "latest.streams", l.streams);

@@ -398,8 +398,8 @@ static int load_config(void *arg, const struct settings *s, struct agent_config 
     return config_load_layers(&layers, out, why);
 }
 
-/* Another configuration of this host's. Settings of gateways that it leaves no place for are dropped: the host's owner
- * comes first. */
+/* Another configuration of this host's. Settings of gateways that it leaves no place for are dropped: the
+ * host's owner comes first. */
 static void reload_from(struct agent *a, const char *from)
 {
     static const struct settings none;
@@ -868,8 +868,8 @@ static void drain(struct agent *a)
     int64_t until = clock_mono_ns() + (int64_t)DRAIN_MS * 1000000;
     flow_agent_state(a->flow, LEVEL_NOTICE, "stopping", NULL);
     flow_end(a->flow);
-    while (a->sinks.upstream && !a->is_over && upstream_is_up(a->sinks.upstream) && !upstream_is_idle(a->sinks.upstream) &&
-           clock_mono_ns() < until) {
+    while (a->sinks.upstream && !a->is_over && upstream_is_up(a->sinks.upstream) &&
+           !upstream_is_idle(a->sinks.upstream) && clock_mono_ns() < until) {
         struct pollfd p = {.events = 0};
         p.fd = upstream_wait_fd(a->sinks.upstream, &p.events);
         (void)poll(&p, 1, 20); /* the pump looks itself */

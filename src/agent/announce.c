@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The manager counts what may have changed; a list is made only then, and sent only if it differs from the last one.
- * Since when a sensor is what it is, is remembered here: the manager has no use for it. */
+/* The manager counts what may have changed; a list is made only then, and sent only if it differs from the
+ * last one. Since when a sensor is what it is, is remembered here: the manager has no use for it. */
 #include "agent/announce.h"
 
 #include "base/clock.h"

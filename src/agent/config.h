@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* config.h - the agent's configuration (config/config.h); or a document from a URL in place of the sensors. One
- * table (config_table.c) gives parser, ranges, defaults and help of the agent's own keys; the sensors' come from
- * their option tables. Reloading makes a new one and compares.
+/* config.h - the agent's configuration (config/config.h); or a document from a URL in place of the sensors.
+ * One table (config_table.c) gives parser, ranges, defaults and help of the agent's own keys; the sensors'
+ * come from their option tables. Reloading makes a new one and compares.
  *
  *     hostname = "node7"
  *     gateway = {"tcp://127.0.0.1:14830"}
@@ -65,14 +65,14 @@ struct output_config {
 };
 
 struct agent_config {
-    const char *host;                  /* NULL: gethostname */
-    const char *state_dir;             /* spool and positions; NULL = none: events wait in memory */
-    const char *run_dir;               /* socket, clock page */
-    const char *socket;                /* local subscriptions; "" = none */
-    const char *gateways;              /* addresses separated by commas, in order; "" = none */
-    const char *gateway_names;         /* who may be at their other end, separated by commas; "" = any of the site */
-    const char *identity;              /* folder with key and certificates; NULL = no address needs one */
-    bool is_insecure;                  /* other hosts may be spoken to without TLS */
+    const char *host;          /* NULL: gethostname */
+    const char *state_dir;     /* spool and positions; NULL = none: events wait in memory */
+    const char *run_dir;       /* socket, clock page */
+    const char *socket;        /* local subscriptions; "" = none */
+    const char *gateways;      /* addresses separated by commas, in order; "" = none */
+    const char *gateway_names; /* who may be at their other end, separated by commas; "" = any of the site */
+    const char *identity;      /* folder with key and certificates; NULL = no address needs one */
+    bool is_insecure;          /* other hosts may be spoken to without TLS */
     bool takes_insecure_control;       /* and may give orders then */
     int64_t lease_ns;                  /* wanted; a guest ends after that without one */
     bool is_guest;                     /* no state_dir, no socket by default: nothing is left behind */
@@ -109,8 +109,8 @@ int config_load(const struct config_flags *flags, struct agent_config **out, str
  * is_signed or on local's allow_programs. name is for messages. */
 int config_load_remote(const struct config_flags *flags, struct slice document, const char *name,
                        bool is_signed, struct agent_config **out, struct diag *why);
-/* Either of the two, with what gateways set as the last layer: "KEY=VALUE" each, of keys that config_may_assign
- * allows. */
+/* Either of the two, with what gateways set as the last layer: "KEY=VALUE" each, of keys that
+ * config_may_assign allows. */
 struct config_layers {
     const struct config_flags *flags;
     const struct slice *document; /* NULL = none */
@@ -122,10 +122,12 @@ struct config_layers {
 int config_load_layers(const struct config_layers *layers, struct agent_config **out, struct diag *why);
 void config_destroy(struct agent_config *c); /* NULL is fine */
 
-/* May a gateway set that key ("disk.every", "exec.root-disk.mode")? Only when and how often sensors run, and what of
- * their samples is sent: every, refresh, change, mode, hold, priority. *sensor and *title are whose it is, the latter a
- * part of key and "" for a sensor that can be there only once. Else -EPERM or -EINVAL, and *why. */
-int config_may_assign(struct slice key, const struct sensor_ops **sensor, struct slice *title, struct diag *why);
+/* May a gateway set that key ("disk.every", "exec.root-disk.mode")? Only when and how often sensors run, and
+ * what of their samples is sent: every, refresh, change, mode, hold, priority. *sensor and *title are whose
+ * it is, the latter a part of key and "" for a sensor that can be there only once. Else -EPERM or -EINVAL,
+ * and *why. */
+int config_may_assign(struct slice key, const struct sensor_ops **sensor, struct slice *title,
+                      struct diag *why);
 /* The sensor as it is configured; NULL: it is not. */
 const struct sensor_config *config_sensor(const struct agent_config *c, const struct sensor_ops *sensor,
                                           struct slice title);

@@ -73,9 +73,10 @@ static void make_sensor(struct config_load *l, const struct given_section *secti
 {
     struct strbuf name = {0};
     size_t problems = l->problems;
-    *out = (struct sensor_config){.ops = scope_sensor(section->scope),
-                                  .name = *section->title ? section->title : scope_sensor(section->scope)->name,
-                                  .from = section->from};
+    *out =
+        (struct sensor_config){.ops = scope_sensor(section->scope),
+                               .name = *section->title ? section->title : scope_sensor(section->scope)->name,
+                               .from = section->from};
     store_keys(l, section, out);
     if (make_settings(l, section, out) < 0 || given_entries(l, section, &out->given, &out->n_given) < 0)
         return;
@@ -129,11 +130,10 @@ static void check_programs_of(struct config_load *l, const struct agent_config *
             continue;
         strbuf_reset(&name);
         config_full_name(section->scope, section->title, o->name, &name);
-        (void)config_problem(
-            l, -EINVAL, &entry->from, strbuf_slice(&name).p,
-            "\"%.200s\" is not allowed here; sign the document, or add exactly this path to "
-            "allow_programs on this host",
-            program);
+        (void)config_problem(l, -EINVAL, &entry->from, strbuf_slice(&name).p,
+                             "\"%.200s\" is not allowed here; sign the document, or add exactly this path to "
+                             "allow_programs on this host",
+                             program);
     }
     strbuf_fini(&name);
 }

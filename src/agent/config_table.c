@@ -24,7 +24,8 @@ static const struct config_key agent_keys[] = {
     {.name = "run_dir",
      .type = CONFIG_PATH,
      .offset = AGENT(run_dir),
-     .help = "has the socket and the page with global time. Default: `/run/gridline` for root, else `gridline` in $XDG_RUNTIME_DIR, else "
+     .help = "has the socket and the page with global time. Default: `/run/gridline` for root, else "
+             "`gridline` in $XDG_RUNTIME_DIR, else "
              "/tmp/gridline-UID"},
     {.name = "socket",
      .type = CONFIG_PATH,
@@ -42,11 +43,13 @@ static const struct config_key agent_keys[] = {
      .own = &config_own_names,
      .offset = AGENT(gateway_names),
      .default_text = "",
-     .help = "gateways that a `tls://` address may lead to, by the names in their certificates; empty: any of the site"},
+     .help = "gateways that a `tls://` address may lead to, by the names in their certificates; empty: any "
+             "of the site"},
     {.name = "identity",
      .type = CONFIG_PATH,
      .offset = AGENT(identity),
-     .help = "folder with this host's key and certificates, for `tls://`. Default: `/var/lib/gridline/identity` for root, "
+     .help = "folder with this host's key and certificates, for `tls://`. Default: "
+             "`/var/lib/gridline/identity` for root, "
              "else `gridline/identity` in $XDG_STATE_HOME or ~/.local/state"},
     {.name = "insecure",
      .type = CONFIG_FLAG,
@@ -64,7 +67,8 @@ static const struct config_key agent_keys[] = {
      .default_text = "30s",
      .min = "1s",
      .max = "1h",
-     .help = "how long the gateway is to wait for a renewal; not given, a resident leaves it to the gateway. A guest ends "
+     .help = "how long the gateway is to wait for a renewal; not given, a resident leaves it to the gateway. "
+             "A guest ends "
              "itself when it has no lease for that long"},
     {.name = "guest",
      .type = CONFIG_FLAG,
@@ -94,7 +98,8 @@ static const struct config_key agent_keys[] = {
      .type = CONFIG_FLAG,
      .offset = AGENT(newest_first),
      .default_text = "true",
-     .help = "with spool_samples, when the gateway is back: new samples are sent at once and those in the spool beside them; "
+     .help = "with spool_samples, when the gateway is back: new samples are sent at once and those in the "
+             "spool beside them; "
              "false: in order, new ones wait in the spool behind the old"},
     {.name = "global_time",
      .type = CONFIG_FLAG,
@@ -185,7 +190,8 @@ static const struct config_key sensor_keys[] = {
      .default_text = "100ms",
      .min = "100ms",
      .max = "366d",
-     .help = "of `mode = on-request`: consumers may ask for other times from one sample to the next than `every`, "
+     .help = "of `mode = on-request`: consumers may ask for other times from one sample to the next than "
+             "`every`, "
              "but for none below this, or below `every` where that is less"},
     {.name = "refresh",
      .type = CONFIG_DURATION,
@@ -208,7 +214,11 @@ static const struct config_key sensor_keys[] = {
      .words = "sent|previous",
      .help = "move since when: since the sample last sent, or since the previous one (slow drift is then not "
              "seen)"},
-    {.name = "ports", .type = CONFIG_OWN, .own = &config_own_ports, .default_text = "", .help = "TCP ports for `mode = port`"},
+    {.name = "ports",
+     .type = CONFIG_OWN,
+     .own = &config_own_ports,
+     .default_text = "",
+     .help = "TCP ports for `mode = port`"},
     {.name = "hold",
      .type = CONFIG_DURATION,
      .offset = SENSOR(hold_ns),
@@ -258,13 +268,15 @@ static struct config_key key_of_option(const struct sensor_option *o)
                                .type = (enum config_type)o->type,
                                .default_text = o->default_text,
                                .help = o->help,
-                               .note = o->is_program ? "names a program or file: in a document from config_url only "
-                                                       "if it is signed or allowed"
-                                                     : NULL,
+                               .note = o->is_program
+                                           ? "names a program or file: in a document from config_url only "
+                                             "if it is signed or allowed"
+                                           : NULL,
                                .is_needed = o->is_needed};
 }
 
-/* An option of the same name as a key that every sensor has is that key, and the sensor gets its texts, too. */
+/* An option of the same name as a key that every sensor has is that key, and the sensor gets its texts, too.
+ */
 static bool sensor_key_at(const struct sensor_ops *ops, size_t i, struct config_key *out)
 {
     if (i < SENSOR_KEYS) {
@@ -294,8 +306,11 @@ const struct config_scope scope_output = {.name = "output", .is_titled = true};
 
 struct config_scope scope_of_sensor(const struct sensor_ops *ops)
 {
-    return (struct config_scope){
-        .name = ops->name, .summary = ops->summary, .of = ops, .is_titled = ops->is_multi, .is_document = true};
+    return (struct config_scope){.name = ops->name,
+                                 .summary = ops->summary,
+                                 .of = ops,
+                                 .is_titled = ops->is_multi,
+                                 .is_document = true};
 }
 
 static bool scope_at(size_t i, struct config_scope *out)

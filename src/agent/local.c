@@ -117,8 +117,8 @@ static void on_hello(struct consumer *c, const struct frame *f)
 
 static void answer(struct consumer *c, uint32_t id, uint16_t status, const char *text)
 {
-    frame_put_subscribed(&c->local->frame, &(struct frame_subscribed){
-                                               .id = id, .status = status, .text = slice_str(text)});
+    frame_put_subscribed(&c->local->frame,
+                         &(struct frame_subscribed){.id = id, .status = status, .text = slice_str(text)});
     send_frame(c);
 }
 
@@ -156,10 +156,11 @@ static int read_options(struct args options, struct select_spec *out, struct dia
     while (args_next(&options, &a)) {
         struct slice *at = find_option(out, a.name);
         if (!at)
-            return diag_set(why, E_PROTO, 0,
-                            "%.*s: an agent does not know this option of a subscription, only host, on_change, "
-                            "cross, delta and every; ask a gateway",
-                            (int)(a.name.n < 32 ? a.name.n : 32), a.name.p);
+            return diag_set(
+                why, E_PROTO, 0,
+                "%.*s: an agent does not know this option of a subscription, only host, on_change, "
+                "cross, delta and every; ask a gateway",
+                (int)(a.name.n < 32 ? a.name.n : 32), a.name.p);
         *at = value_slice(a.value); /* text: frame_get_subscribe looks */
     }
     return 0;
@@ -349,7 +350,8 @@ bool local_asks(const struct local *l, const char *event)
 {
     for (const struct consumer *c = l->first; c; c = c->next)
         for (size_t i = 0; i < c->n; i++)
-            if (c->subscriptions[i].asks && selector_wants_event(c->subscriptions[i].selector, slice_str(event)))
+            if (c->subscriptions[i].asks &&
+                selector_wants_event(c->subscriptions[i].selector, slice_str(event)))
                 return true;
     return false;
 }

@@ -4,9 +4,9 @@
  *
  * A consumer says HELLO (role consumer), then SUBSCRIBE with patterns of event names, a predicate, and of the
  * options host, on_change, cross, delta and every (event/select.h); from then on it gets EVENTS with blocks
- * (docs/protocol.md, "Subscriptions"). Each has its own bounded queue: when LOCAL_QUEUE_MAX bytes wait for it,
- * it loses batches, is told how many events in a GAP, and nobody else notices. Only the agent's own user and
- * root may connect.
+ * (docs/protocol.md, "Subscriptions"). Each has its own bounded queue: when LOCAL_QUEUE_MAX bytes wait for
+ * it, it loses batches, is told how many events in a GAP, and nobody else notices. Only the agent's own user
+ * and root may connect.
  *
  * Everything is on the loop. */
 #ifndef GRIDLINE_AGENT_LOCAL_H

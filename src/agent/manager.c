@@ -10,7 +10,7 @@
 #include <errno.h>
 
 enum {
-    SLOW_MAX = 64, /* times its period */
+    SLOW_MAX = 64,     /* times its period */
     CALIBRATE_RUNS = 2 /* the first opens and fills caches, the second is what a run costs */
 };
 #define WAKE_SLACK (5 * 1000 * 1000) /* ns: due so soon is due now; the loop wakes up to 4 ms early */
@@ -144,8 +144,9 @@ static void unwatch(struct running *r)
     r->readable = NULL;
 }
 
-/* Follows the descriptor that the sensor wants watched. Anew after each sample: the sensor may have closed it and got
- * another one of the same number, which the loop could not tell. Only sensors that have one pay for it. */
+/* Follows the descriptor that the sensor wants watched. Anew after each sample: the sensor may have closed it
+ * and got another one of the same number, which the loop could not tell. Only sensors that have one pay for
+ * it. */
 static void watch(struct running *r)
 {
     int fd = r->is_active ? instance_wait_fd(r->instance) : -1;
@@ -358,10 +359,8 @@ static struct running *create(struct manager *m, const struct sensor_config *c)
 {
     struct diag why = {0};
     struct running *r = mem_alloc(sizeof *r);
-    *r = (struct running){.out = {.row = on_row, .event = on_event, .mark = on_mark},
-                          .manager = m,
-                          .config = c,
-                          .slow = 1};
+    *r = (struct running){
+        .out = {.row = on_row, .event = on_event, .mark = on_mark}, .manager = m, .config = c, .slow = 1};
     r->name = make_name(c);
     int e = instance_create(c->ops, c->name, c->settings, c->n_settings, m->env, &r->instance, &why);
     if (e < 0) {

@@ -6,10 +6,10 @@
  * everything that is due (manager_run), then one flow_end. A sensor with a descriptor is also sampled when
  * that becomes readable.
  *
- * Modes: always; on request, while a subscription on this host or at the gateway asks for its events, as often
- * as who asks for it most often wants it, but no more often than its configuration allows; port, while a listed
- * port has traffic, and for the hold time after. Reloading keeps every sensor whose configuration did not change;
- * changed ones are replaced, with their position; others go or come. */
+ * Modes: always; on request, while a subscription on this host or at the gateway asks for its events, as
+ * often as who asks for it most often wants it, but no more often than its configuration allows; port, while
+ * a listed port has traffic, and for the hold time after. Reloading keeps every sensor whose configuration
+ * did not change; changed ones are replaced, with their position; others go or come. */
 #ifndef GRIDLINE_AGENT_MANAGER_H
 #define GRIDLINE_AGENT_MANAGER_H
 
@@ -42,9 +42,9 @@ void manager_set_position(struct manager *m, struct slice name, struct slice pos
 void manager_run(struct manager *m, int64_t now_ns);
 int64_t manager_next_ns(const struct manager *m); /* INT64_MAX: nothing is due ever */
 
-/* Looks again at who asks for what: starts and stops sensors on request, and sets their periods. asks gives the
- * smallest period that somebody wants events of that name in, where own_ns stands for the sensor's own; 0 =
- * nobody asks. */
+/* Looks again at who asks for what: starts and stops sensors on request, and sets their periods. asks gives
+ * the smallest period that somebody wants events of that name in, where own_ns stands for the sensor's own; 0
+ * = nobody asks. */
 typedef int64_t (*manager_asks)(void *arg, const char *event, int64_t own_ns);
 void manager_set_requests(struct manager *m, manager_asks asks, void *arg);
 /* The same for ports: is_active(arg, port, hold). */
@@ -61,9 +61,9 @@ const char *manager_hasten_one(struct manager *m);
 /* While it is suspended no sensor runs (DG-10). */
 void manager_suspend(struct manager *m, bool is_suspended);
 bool manager_is_suspended(const struct manager *m);
-/* What that sensor would cost, in microseconds of CPU a second at its period: by its runs so far, or by trying it
- * twice now, with its rows going nowhere. Negative: not known, for a program is not run and a host not pinged to see
- * what that costs. */
+/* What that sensor would cost, in microseconds of CPU a second at its period: by its runs so far, or by
+ * trying it twice now, with its rows going nowhere. Negative: not known, for a program is not run and a host
+ * not pinged to see what that costs. */
 double manager_predict(struct manager *m, const struct sensor_config *c);
 /* The next runs of that sensor ("exec/root-disk") are measured, each. */
 void manager_measure(struct manager *m, const char *sensor, unsigned runs);
@@ -75,11 +75,11 @@ void manager_stats(const struct manager *m, struct manager_stats *out);
 uint64_t manager_changes(const struct manager *m);
 /* One sensor as others may know it. Borrowed for the call. */
 struct manager_sensor {
-    const char *name;     /* "cpu", "exec/root-disk" */
-    const char *mode;     /* as self_cost's */
-    const char *status;   /* "running", "idle", "suspended", "failed", "stopped" */
-    const char *why;      /* of "failed"; "" */
-    int64_t every_ns;     /* its period as it is now */
+    const char *name;                    /* "cpu", "exec/root-disk" */
+    const char *mode;                    /* as self_cost's */
+    const char *status;                  /* "running", "idle", "suspended", "failed", "stopped" */
+    const char *why;                     /* of "failed"; "" */
+    int64_t every_ns;                    /* its period as it is now */
     const struct sensor_schema *schemas; /* of its events, up to one without a name; NULL: not known before */
     const struct streams *streams;
 };

@@ -50,9 +50,10 @@ struct upstream_ops {
     void (*on_exchange)(void *arg, const struct timesync_exchange *x);
     /* Answered by upstream_answer, now or later on this connection. */
     void (*on_control)(void *arg, const struct frame_control *c);
-    /* All that the gateway's consumers ask of sensors on request from now on; n 0: nothing, as after the end of
-     * the connection, and while it registers. No order: it starts only what this host's configuration leaves to
-     * requests, no more often than that allows, and what it starts goes to who asks. So any gateway may. */
+    /* All that the gateway's consumers ask of sensors on request from now on; n 0: nothing, as after the end
+     * of the connection, and while it registers. No order: it starts only what this host's configuration
+     * leaves to requests, no more often than that allows, and what it starts goes to who asks. So any gateway
+     * may. */
     void (*on_demand)(void *arg, const struct frame_demand *d);
     /* Samples go another way now. */
     void (*on_way)(void *arg, enum upstream_way way, const char *why);

@@ -32,11 +32,11 @@ struct wire {
 };
 
 struct lease {
-    bool is_held;    /* granted on this connection */
-    bool is_wanted;  /* REGISTER is to be sent */
-    bool must_break; /* this gateway is of no use: the next one */
-    bool is_over;    /* a guest's, and told */
-    uint8_t told;    /* the last refusal (enum lease_status) that was told; 0 = none */
+    bool is_held;           /* granted on this connection */
+    bool is_wanted;         /* REGISTER is to be sent */
+    bool must_break;        /* this gateway is of no use: the next one */
+    bool is_over;           /* a guest's, and told */
+    uint8_t told;           /* the last refusal (enum lease_status) that was told; 0 = none */
     uint32_t registrations; /* that were granted */
     uint32_t wanted_ms;
     uint32_t worker, lease_ms, renew_ms;

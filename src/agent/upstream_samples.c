@@ -12,9 +12,9 @@
  * once for a row of `vector` that would not fit its 128 bytes. Until STREAM_OK comes the stream's rows go
  * over the connection: no gap, no loss.
  *
- * `vector` has a datagram to itself; other rows share one as long as they fit. `clock`, of which there is one for
- * each renewal, goes with these over the connection: a host that nobody asks for anything sends no datagrams but
- * probes. */
+ * `vector` has a datagram to itself; other rows share one as long as they fit. `clock`, of which there is one
+ * for each renewal, goes with these over the connection: a host that nobody asks for anything sends no
+ * datagrams but probes. */
 #include "agent/upstream_internal.h"
 
 #include "base/clock.h"

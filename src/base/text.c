@@ -9,7 +9,11 @@
 static size_t sequence(const unsigned char *p, const unsigned char *end)
 {
     unsigned char b = *p;
-    size_t n = b < 0x80 ? 1 : b >= 0xc2 && b < 0xe0 ? 2 : b >= 0xe0 && b < 0xf0 ? 3 : b >= 0xf0 && b < 0xf5 ? 4 : 0;
+    size_t n = b < 0x80                ? 1
+               : b >= 0xc2 && b < 0xe0 ? 2
+               : b >= 0xe0 && b < 0xf0 ? 3
+               : b >= 0xf0 && b < 0xf5 ? 4
+                                       : 0;
     if (n == 0 || (size_t)(end - p) < n)
         return 0;
     for (size_t i = 1; i < n; i++)
@@ -66,7 +70,8 @@ bool text_is_name(struct slice s)
         return false;
     for (size_t i = 0; i < s.n; i++) {
         char c = s.p[i], l = slice_lower(c);
-        bool ok = (l >= 'a' && l <= 'z') || (c >= '0' && c <= '9') || c == '.' || c == '_' || c == ':' || c == '-';
+        bool ok =
+            (l >= 'a' && l <= 'z') || (c >= '0' && c <= '9') || c == '.' || c == '_' || c == ':' || c == '-';
         if (!ok)
             return false;
     }
@@ -84,7 +89,8 @@ void text_add_base64(struct strbuf *out, struct slice s)
     const unsigned char *p = (const unsigned char *)s.p;
     for (size_t i = 0; i < s.n; i += 3) {
         size_t left = s.n - i;
-        uint32_t v = (uint32_t)p[i] << 16 | (left > 1 ? (uint32_t)p[i + 1] << 8 : 0) | (left > 2 ? p[i + 2] : 0);
+        uint32_t v =
+            (uint32_t)p[i] << 16 | (left > 1 ? (uint32_t)p[i + 1] << 8 : 0) | (left > 2 ? p[i + 2] : 0);
         *to++ = base64_digits[v >> 18];
         *to++ = base64_digits[v >> 12 & 63];
         *to++ = left > 1 ? base64_digits[v >> 6 & 63] : '=';
@@ -122,7 +128,8 @@ int text_from_base64(struct slice s, struct strbuf *out)
         }
         if ((n == 1 && (v & 0xffff)) || (n == 2 && (v & 0xff)))
             goto bad;
-        strbuf_add(out, (unsigned char[]){(unsigned char)(v >> 16), (unsigned char)(v >> 8), (unsigned char)v}, n);
+        strbuf_add(out,
+                   (unsigned char[]){(unsigned char)(v >> 16), (unsigned char)(v >> 8), (unsigned char)v}, n);
     }
     return 0;
 bad:
@@ -257,7 +264,8 @@ unsigned text_distance(struct slice a, struct slice b)
 
 struct text_nearest text_nearest_of(struct slice word)
 {
-    return (struct text_nearest){.word = word, .distance = word.n <= 3 ? 2 : 3}; /* one slip in a short word, else two */
+    return (struct text_nearest){.word = word,
+                                 .distance = word.n <= 3 ? 2 : 3}; /* one slip in a short word, else two */
 }
 
 void text_nearest_try(struct text_nearest *near, const char *candidate)

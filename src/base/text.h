@@ -6,7 +6,8 @@
 #include "base/slice.h"
 #include "base/strbuf.h"
 
-/* True for well-formed UTF-8 (no overlong forms, no surrogates, at most U+10FFFF). 8 bytes a step on ASCII. */
+/* True for well-formed UTF-8 (no overlong forms, no surrogates, at most U+10FFFF). 8 bytes a step on ASCII.
+ */
 bool text_is_utf8(struct slice s);
 /* True when s holds a byte below 0x20 or 0x7f: what no line-based format can carry as it is. */
 bool text_has_control(struct slice s);
@@ -32,8 +33,8 @@ static inline int text_hex_digit(char c)
 /* Shell-style pattern: `*` any run, `?` one byte, `[a-z]` `[!a-z]` a class, `\` quotes. Case matters.
  * Linear in practice, never exponential: one backtrack point. */
 bool text_glob(struct slice pattern, struct slice s);
-/* Is every `[` of it closed? text_glob takes one that is not for an ordinary character, at a cost that grows with
- * the square of the pattern: who takes patterns from outside refuses those. */
+/* Is every `[` of it closed? text_glob takes one that is not for an ordinary character, at a cost that grows
+ * with the square of the pattern: who takes patterns from outside refuses those. */
 bool text_glob_is_closed(struct slice pattern);
 /* "cpu,disk*": does one of the patterns match? Without any, all do. */
 bool text_glob_any(struct slice patterns, struct slice s);
@@ -41,7 +42,8 @@ bool text_glob_any(struct slice patterns, struct slice s);
 enum { TEXT_DISTANCE_MAX = 32 };
 
 /* How many single-character slips (one missing, one too many, one wrong, two swapped) lie between two words,
- * case ignored: for "did you mean". Words of more than TEXT_DISTANCE_MAX bytes are TEXT_DISTANCE_MAX apart. */
+ * case ignored: for "did you mean". Words of more than TEXT_DISTANCE_MAX bytes are TEXT_DISTANCE_MAX apart.
+ */
 unsigned text_distance(struct slice a, struct slice b);
 
 /* The nearest of some words, if it is near enough to be what was meant:

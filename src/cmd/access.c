@@ -9,8 +9,8 @@ struct access_options {
 };
 
 static const struct table_column columns[] = {
-    {"action", 0}, {"may", 0}, {"hosts", 0}, {"events", 0}, {"targets", 0}, {"hide", 0},
-    {"row", 0},    {"who", 0}, {"from", 0},  {NULL, 0},
+    {"action", 0}, {"may", 0}, {"hosts", 0}, {"events", 0}, {"targets", 0},
+    {"hide", 0},   {"row", 0}, {"who", 0},   {"from", 0},   {NULL, 0},
 };
 
 static int access_run(void *state, struct operands who)
@@ -47,10 +47,13 @@ const struct verb verb_access = {
     .operands = "[WHO]",
     .description =
         "Lists what you may do at a gateway, or what WHO may: `owner`, `local`, `local:UID`, `insecure`, "
-        "`agent:NAME`, `gateway:NAME`, `operator:NAME`, `token:NAME` or `nobody`. Only those who may give orders "
+        "`agent:NAME`, `gateway:NAME`, `operator:NAME`, `token:NAME` or `nobody`. Only those who may give "
+        "orders "
         "can ask about others, and see which row of the configuration says so.\n"
-        "Of each action the rows are in the order in which they are looked at: the first that fits host, event and "
-        "target decides, yes or no. Where none fits the answer is no. A row `see less` hides fields whichever row "
+        "Of each action the rows are in the order in which they are looked at: the first that fits host, "
+        "event and "
+        "target decides, yes or no. Where none fits the answer is no. A row `see less` hides fields "
+        "whichever row "
         "decides. docs/access.md has the rules.",
     .operands_max = 1,
     .options = table,

@@ -72,7 +72,8 @@ static void add_gone(struct changes *c, const gridline_item *item)
 static void take(struct changes *c, const gridline_item *item)
 {
     switch (gridline_item_kind(item)) {
-    case GRIDLINE_ITEM_EVENT: /* an agent's own events have no such field: what they say the gateway will say, too */
+    case GRIDLINE_ITEM_EVENT: /* an agent's own events have no such field: what they say the gateway will say,
+                                 too */
         if (text_of(item, c->field).n)
             add_name(c, text_of(item, c->field));
         if (slice_eq_str(text_of(item, "status"), "gone"))

@@ -10,9 +10,10 @@
 enum { CHANGES_NAMES = 64 };
 
 struct changes;
-/* events: patterns; field: which of theirs says what changed. NULL: this gateway does not tell, or not you; ask it again
- * and again instead. Waits for the gateway's answer. */
-struct changes *changes_open(const char *gateway, const char *identity, const char *events, const char *field);
+/* events: patterns; field: which of theirs says what changed. NULL: this gateway does not tell, or not you;
+ * ask it again and again instead. Waits for the gateway's answer. */
+struct changes *changes_open(const char *gateway, const char *identity, const char *events,
+                             const char *field);
 void changes_close(struct changes *c); /* NULL is fine */
 
 /* Borrowed until the next wait. */

@@ -26,7 +26,7 @@ enum {
     DESCRIPTORS_LOW = 1024,
     LOSS_PERCENT = 1,     /* of datagrams */
     FREE_LOW_PERCENT = 5, /* of a file system */
-    NAMED_MAX = 5 /* hosts named in one finding */
+    NAMED_MAX = 5         /* hosts named in one finding */
 };
 
 enum result { RESULT_OK, RESULT_WARNING, RESULT_PROBLEM, RESULT_SKIPPED };

@@ -100,7 +100,8 @@ static int make_directories(const struct gateway_config *c, struct diag *why)
     return r == 0 && has_socket ? directory_make_own(c->run_dir, why) : r;
 }
 
-/* Workers have the time of three leases to come back after a start, before what they had is taken for gone. */
+/* Workers have the time of three leases to come back after a start, before what they had is taken for gone.
+ */
 static struct ldap_directory_options ldap_options(const struct gateway_config *c)
 {
     return (struct ldap_directory_options){.mirror = {.uri = c->ldap_uri,

@@ -9,17 +9,26 @@ struct hosts_options {
 };
 
 static const struct table_column columns[] = {
-    {"host", 0},       {"state", 0},   {"since", 19},
-    {"mode", 0},       {"worker", 0},  {"lease_ms", 0},
-    {"renewed_ms", 0}, {"sensors", 0}, {"missing", 0},
-    {"samples", 0},    {"datagrams_received", 0}, {"datagrams_lost", 0},
+    {"host", 0},
+    {"state", 0},
+    {"since", 19},
+    {"mode", 0},
+    {"worker", 0},
+    {"lease_ms", 0},
+    {"renewed_ms", 0},
+    {"sensors", 0},
+    {"missing", 0},
+    {"samples", 0},
+    {"datagrams_received", 0},
+    {"datagrams_lost", 0},
     {NULL, 0},
 };
 
 static const char *const keys[] = {"host", NULL};
-static const char *const changes[] = {"state",         "since",   "connected", "mode",
-                                      "registrations", "samples", "sensors",   "missing", NULL};
-static const struct watch_options watched = {keys, changes, "worker.state,directory.sensor", "target", "workers"};
+static const char *const changes[] = {"state",   "since",   "connected", "mode", "registrations",
+                                      "samples", "sensors", "missing",   NULL};
+static const struct watch_options watched = {keys, changes, "worker.state,directory.sensor", "target",
+                                             "workers"};
 
 static int hosts_run(void *state, struct operands patterns)
 {
@@ -62,8 +71,10 @@ const struct verb verb_hosts = {
         "Lists the workers of a gateway whose host names match a PATTERN (`*`, `?`, `[a-z]`; none: all).\n"
         "A worker is `live` while it renews its lease, `late` when a renewal is overdue or its connection "
         "broke, `expired` "
-        "when the lease ran out, `deregistered` when it said goodbye; `missing` is what the gateway is configured to "
-        "`expect` and never came. `sensors` and `missing` count those of the host (`gridline sensors` lists them). "
+        "when the lease ran out, `deregistered` when it said goodbye; `missing` is what the gateway is "
+        "configured to "
+        "`expect` and never came. `sensors` and `missing` count those of the host (`gridline sensors` lists "
+        "them). "
         "Datagrams are counted since its "
         "samples began: what it "
         "sent, by its last renewal, and what came.\n"

@@ -77,9 +77,9 @@ static void print_sums(void *arg)
 }
 
 static const struct table_column columns[] = {
-    {"host", 0},   {"producer", 8}, {"epoch", 0},          {"class", 0},   {"state", 0},
-    {"taken", 0},  {"passed", 0},   {"duplicate", 0},      {"refused", 0}, {"too_old", 0}, {"no_schema", 0},
-    {"queued", 0}, {"lost", 0},     {"sender_dropped", 0}, {"tail", 0},    {NULL, 0},
+    {"host", 0},   {"producer", 8},       {"epoch", 0},   {"class", 0},   {"state", 0},     {"taken", 0},
+    {"passed", 0}, {"duplicate", 0},      {"refused", 0}, {"too_old", 0}, {"no_schema", 0}, {"queued", 0},
+    {"lost", 0},   {"sender_dropped", 0}, {"tail", 0},    {NULL, 0},
 };
 
 static const char *const keys[] = {"producer", "epoch", NULL};

@@ -277,7 +277,8 @@ void manual_verb(struct strbuf *out, enum manual_form form, const struct verb *v
 
 static const char about[] = "gridline watches a grid end to end: hosts, networks, middleware and "
                             "applications. Programs and sensors make "
-                            "time-stamped events; this command starts the parts, shows what they say, and works with files of events.\n"
+                            "time-stamped events; this command starts the parts, shows what they say, and "
+                            "works with files of events.\n"
                             "Data goes to standard output, everything else to standard error. `NO_COLOR` and "
                             "a terminal's absence are "
                             "respected. Times are `now`, `now-15m`, ISO 8601 (UTC unless a zone is given) or "

@@ -42,7 +42,8 @@ struct question {
     uint64_t rows;            /* of the last question_pages */
     int64_t start_ns;
     bool is_silent;     /* rows are only counted */
-    bool prints_itself; /* set before question_open: with an encoding there is no table, the caller has an output */
+    bool prints_itself; /* set before question_open: with an encoding there is no table, the caller has an
+                           output */
     bool may_be_none;   /* no row is no failure */
     /* Sees each row before it is printed: false leaves it out. NULL: prints all. */
     bool (*on_row)(void *arg, const struct frame_answer *row);
@@ -56,7 +57,8 @@ void question_close(struct question *q);
 /* Adds "workers": the patterns, by commas. USAGE if one has a comma in it or can't be a pattern. */
 int question_add_patterns(struct question *q, char *const *patterns, size_t n);
 /* Adds the patterns as that argument, by commas; what: "host names", for what is said if one can't be one. */
-int question_add_list(struct question *q, const char *name, const char *what, char *const *patterns, size_t n);
+int question_add_list(struct question *q, const char *name, const char *what, char *const *patterns,
+                      size_t n);
 /* Adds key=value as set.KEY. */
 int question_add_setting(struct question *q, const char *word);
 void question_add_where(struct question *q);

@@ -10,14 +10,15 @@ struct sensors_options {
 };
 
 static const struct table_column columns[] = {
-    {"host", 0}, {"sensor", 0}, {"status", 0},    {"mode", 0},   {"every_ms", 0},
-    {"rate", 6}, {"age_ms", 0}, {"consumers", 0}, {"events", 40}, {"why", 0},
-    {NULL, 0},
+    {"host", 0},   {"sensor", 0},    {"status", 0},  {"mode", 0}, {"every_ms", 0}, {"rate", 6},
+    {"age_ms", 0}, {"consumers", 0}, {"events", 40}, {"why", 0},  {NULL, 0},
 };
 
 static const char *const keys[] = {"host", "sensor", NULL};
-static const char *const changes[] = {"status", "host_state", "mode", "every_ms", "why", "events", "started", NULL};
-static const struct watch_options watched = {keys, changes, "worker.state,directory.sensor", "target", "host"};
+static const char *const changes[] = {"status", "host_state", "mode",    "every_ms",
+                                      "why",    "events",     "started", NULL};
+static const struct watch_options watched = {keys, changes, "worker.state,directory.sensor", "target",
+                                             "host"};
 
 static int sensors_run(void *state, struct operands patterns)
 {
@@ -40,7 +41,8 @@ static int sensors_run(void *state, struct operands patterns)
 }
 
 static const struct option_spec table[] = {
-    {0, "host", OPTION_TEXT, "PATTERN[,PATTERN...]", offsetof(struct sensors_options, host), "of these hosts"},
+    {0, "host", OPTION_TEXT, "PATTERN[,PATTERN...]", offsetof(struct sensors_options, host),
+     "of these hosts"},
     {'e', "event", OPTION_TEXT, "PATTERN[,PATTERN...]", offsetof(struct sensors_options, event),
      "that make events of these names"},
     QUESTION_OPTION('w', "where", OPTION_TEXT, "EXPR", where,
@@ -66,12 +68,16 @@ const struct verb verb_sensors = {
     .summary = "which sensors there are, where, and what they are doing",
     .operands = "[PATTERN...]",
     .description =
-        "Lists the sensors that a gateway knows, on all its hosts, or those whose names match a PATTERN (`*`, `?`, "
+        "Lists the sensors that a gateway knows, on all its hosts, or those whose names match a PATTERN "
+        "(`*`, `?`, "
         "`[a-z]`). Agents announce them; programs that write events by themselves are there, too, with mode "
         "`program`.\n"
-        "A sensor is `running`; `idle` while it waits for a request or for traffic; `suspended`; `failed`, with why; "
-        "`stopped`; `unknown` while its host is late; `missing` when the host's lease has run out, or when the gateway "
-        "is configured to `expect` it and it is not there. `rate` is events a second over the last minute, `age_ms` the "
+        "A sensor is `running`; `idle` while it waits for a request or for traffic; `suspended`; `failed`, "
+        "with why; "
+        "`stopped`; `unknown` while its host is late; `missing` when the host's lease has run out, or when "
+        "the gateway "
+        "is configured to `expect` it and it is not there. `rate` is events a second over the last minute, "
+        "`age_ms` the "
         "time since the last event, `consumers` the subscriptions that ask for what it makes.\n"
         "Ends with 3 if there is no such sensor.",
     .operands_max = 1024,

@@ -12,8 +12,8 @@ struct subscriptions_options {
 };
 
 static const struct table_column columns[] = {
-    {"consumer", 40}, {"event", 30},       {"host", 20}, {"where", 30}, {"state", 0},         {"durable", 0},
-    {"given", 0},     {"filtered", 0},     {"lost", 0},  {NULL, 0},
+    {"consumer", 40}, {"event", 30}, {"host", 20},    {"where", 30}, {"state", 0},
+    {"durable", 0},   {"given", 0},  {"filtered", 0}, {"lost", 0},   {NULL, 0},
 };
 
 static const char *const keys[] = {"consumer", "id", NULL};
@@ -59,7 +59,8 @@ const struct verb verb_subscriptions = {
     .summary = "who gets which events, and what was lost on the way",
     .operands = "",
     .description =
-        "Lists the subscriptions of a gateway: `given` events went to the consumer, `filtered` ones did not pass, "
+        "Lists the subscriptions of a gateway: `given` events went to the consumer, `filtered` ones did not "
+        "pass, "
         "`lost` ones had to give way because it did not read. `replaying` means that it reads what is in the "
         "journal and has not caught up; a durable one does that instead of losing any.",
     .options = table,

@@ -36,8 +36,8 @@ struct table;
 /* NULL after having said why. Borrows options. */
 struct table *table_create(const struct table_options *o);
 void table_destroy(struct table *t); /* NULL is fine */
-/* text "": none; else it is a value `text`, the last. host and prog are the events' own if the row has them as
- * text. */
+/* text "": none; else it is a value `text`, the last. host and prog are the events' own if the row has them
+ * as text. */
 void table_add(struct table *t, struct args row, struct slice text);
 /* Prints what is waiting; of a table with a head before the first row. Of csv it waits for the end: all
  * columns must be known. */

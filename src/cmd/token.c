@@ -25,7 +25,8 @@ static bool choose(const struct token_options *o, struct site_token *out)
     int n = (o->host != NULL) + (o->operator_name != NULL) + (o->gateway_name != NULL) + o->any_host +
             (o->http_name != NULL);
     if (n != 1) {
-        say("give one of --host NAME, --operator NAME, --gateway-name NAME, --any-host, --http NAME: a token is for "
+        say("give one of --host NAME, --operator NAME, --gateway-name NAME, --any-host, --http NAME: a token "
+            "is for "
             "one bearer");
         return false;
     }
@@ -34,7 +35,8 @@ static bool choose(const struct token_options *o, struct site_token *out)
     return true;
 }
 
-/* Nothing is kept of it: the section goes into the gateway's configuration, the token to whoever asks by HTTP. */
+/* Nothing is kept of it: the section goes into the gateway's configuration, the token to whoever asks by
+ * HTTP. */
 static int make_http(const char *name)
 {
     struct diag why = {0};
@@ -128,16 +130,17 @@ const struct verb verb_token = {
     .name = "token",
     .summary = "make a one-time token, with which a host joins",
     .operands = "",
-    .description = "Prints a token. With it `gridline join` gets a certificate, once, for the name that the "
-                   "token is for. It holds "
-                   "a secret, the fingerprint of the site's CA, and where the gateway is, so that nothing "
-                   "else is needed to join "
-                   "and nobody but the gateway learns the secret. Whoever has it first can use it: send it "
-                   "by a way that "
-                   "you trust.\n"
-                   "The site keeps a hash of it only, in `tokens`. Removing that file withdraws the token.\n"
-                   "With `--http` it is not for joining and not used up: what its NAME may do is in the gateway's "
-                   "access table, as `token:NAME` (docs/access.md). Removing the section withdraws it.",
+    .description =
+        "Prints a token. With it `gridline join` gets a certificate, once, for the name that the "
+        "token is for. It holds "
+        "a secret, the fingerprint of the site's CA, and where the gateway is, so that nothing "
+        "else is needed to join "
+        "and nobody but the gateway learns the secret. Whoever has it first can use it: send it "
+        "by a way that "
+        "you trust.\n"
+        "The site keeps a hash of it only, in `tokens`. Removing that file withdraws the token.\n"
+        "With `--http` it is not for joining and not used up: what its NAME may do is in the gateway's "
+        "access table, as `token:NAME` (docs/access.md). Removing the section withdraws it.",
     .options = table,
     .examples = examples,
     .state_size = sizeof(struct token_options),

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A row is known by the values of its key columns and compared by those that count, both as text. When the gateway tells
- * of a change, what changed is asked for again, so that what is printed are rows like the first ones; an entry that is gone
- * can't be asked for and is printed as the gateway told it. */
+/* A row is known by the values of its key columns and compared by those that count, both as text. When the
+ * gateway tells of a change, what changed is asked for again, so that what is printed are rows like the first
+ * ones; an entry that is gone can't be asked for and is printed as the gateway told it. */
 #include "cmd/watch.h"
 
 #include "base/mem.h"
@@ -178,9 +178,9 @@ int watch_run(struct question *q, const char *verb, bool is_watch, const struct 
     struct watch w = {.options = o, .redraws = redraws, .each = each, .arg = arg};
     struct changes_seen seen = {.is_all = true};
     /* From before the first answer on: what changes between is in one of both. */
-    struct changes *changes = is_watch && o->events
-                                  ? changes_open(ask_address(q->ask), q->options->identity, o->events, o->field)
-                                  : NULL;
+    struct changes *changes =
+        is_watch && o->events ? changes_open(ask_address(q->ask), q->options->identity, o->events, o->field)
+                              : NULL;
     q->on_row = on_row;
     q->arg = &w;
     int code = question_pages(q, verb);

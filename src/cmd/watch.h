@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* watch.h - --watch: a question, and then what changes. On a terminal the table is drawn anew every two seconds, or when
- * the gateway tells of a change; everywhere else rows that are new or have changed are printed as they come. Where the
- * gateway does not tell, it is asked again and again. */
+/* watch.h - --watch: a question, and then what changes. On a terminal the table is drawn anew every two
+ * seconds, or when the gateway tells of a change; everywhere else rows that are new or have changed are
+ * printed as they come. Where the gateway does not tell, it is asked again and again. */
 #ifndef GRIDLINE_CMD_WATCH_H
 #define GRIDLINE_CMD_WATCH_H
 

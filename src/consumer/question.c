@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Questions: net/ask, which the commands use, too. Answers in pages are asked for until there are no more. Each
- * question has a connection of its own: on one that was kept and is found broken nobody could say whether the
- * gateway has done what was asked, and asking again might do it twice. */
+/* Questions: net/ask, which the commands use, too. Answers in pages are asked for until there are no more.
+ * Each question has a connection of its own: on one that was kept and is found broken nobody could say
+ * whether the gateway has done what was asked, and asking again might do it twice. */
 #include "consumer/internal.h"
 
 #include "event/block.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Hosts are in places (an array), their entries in a list in the order of coming, so that whoever lists them in
- * pages can go on behind an id: the host's place << 40 | a number that only grows. What an entry is called towards
- * observers follows from what its agent said of it and from the state of its host (status_of); `told` is what they
- * know, so that a change is told once. */
+/* Hosts are in places (an array), their entries in a list in the order of coming, so that whoever lists them
+ * in pages can go on behind an id: the host's place << 40 | a number that only grows. What an entry is called
+ * towards observers follows from what its agent said of it and from the state of its host (status_of); `told`
+ * is what they know, so that a change is told once. */
 #include "directory/internal.h"
 
 #include "base/mem.h"
@@ -166,7 +166,8 @@ static void count_entry(struct directory *d, struct host *h, const struct entry 
     }
 }
 
-struct entry *directory_entry_add(struct directory *d, struct host *h, struct name *sensor, enum entry_kind kind)
+struct entry *directory_entry_add(struct directory *d, struct host *h, struct name *sensor,
+                                  enum entry_kind kind)
 {
     struct entry *e = mem_try_alloc(sizeof *e);
     if (!e)
@@ -349,7 +350,8 @@ int directory_list_begin(struct directory *d, struct slice host, int64_t utc_ns)
 static bool is_too_long(const struct directory_sensor *s)
 {
     return s->sensor.n == 0 || s->sensor.n > DIRECTORY_NAME_MAX || s->events.n > DIRECTORY_TEXT_MAX ||
-           s->schemas.n > DIRECTORY_TEXT_MAX || s->mode.n > DIRECTORY_NAME_MAX || s->why.n > DIRECTORY_TEXT_MAX;
+           s->schemas.n > DIRECTORY_TEXT_MAX || s->mode.n > DIRECTORY_NAME_MAX ||
+           s->why.n > DIRECTORY_TEXT_MAX;
 }
 
 enum { TEXT_MODE, TEXT_WHY, TEXT_EVENTS, TEXT_SCHEMAS, TEXTS };
@@ -368,8 +370,8 @@ static bool intern_texts(struct directory *d, const struct directory_sensor *s, 
 }
 
 /* How much is new: 0 nothing, 1 a detail, 2 more. Takes the texts. */
-static int update(struct directory *d, const struct host *h, struct entry *e, const struct directory_sensor *s,
-                  struct name *texts[TEXTS])
+static int update(struct directory *d, const struct host *h, struct entry *e,
+                  const struct directory_sensor *s, struct name *texts[TEXTS])
 {
     bool is_state = e->kind != ENTRY_SENSOR || e->status != s->status || e->every_ms != s->every_ms;
     is_state = directory_swap_name(d, &e->mode, texts[TEXT_MODE]) || is_state;
@@ -454,7 +456,8 @@ static bool is_over(const struct host *h)
     return h->state == DIRECTORY_EXPIRED || h->state == DIRECTORY_DEREGISTERED;
 }
 
-/* Programs that have been silent for too long, and all sensors of a host that is gone for good. Were there any? */
+/* Programs that have been silent for too long, and all sensors of a host that is gone for good. Were there
+ * any? */
 static bool drop_silent(struct directory *d, struct host *h, int64_t mono_ns, bool is_gone)
 {
     bool has_dropped = false;
@@ -572,14 +575,16 @@ bool directory_next(const struct directory *d, uint64_t *id, struct directory_en
     return false;
 }
 
-bool directory_next_of(const struct directory *d, struct slice host, uint64_t *id, struct directory_entry *out)
+bool directory_next_of(const struct directory *d, struct slice host, uint64_t *id,
+                       struct directory_entry *out)
 {
     const struct host *h = directory_host_of(d, host);
     const struct entry *e = h ? entry_behind(h, *id) : NULL;
     return e && give(d, h, e, id, out);
 }
 
-bool directory_find(const struct directory *d, struct slice host, struct slice sensor, struct directory_entry *out)
+bool directory_find(const struct directory *d, struct slice host, struct slice sensor,
+                    struct directory_entry *out)
 {
     const struct host *h = directory_host_of(d, host);
     const struct entry *e = h ? h->first : NULL;

@@ -1,23 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* directory.h - who makes what, where, until when (JM-5): hosts, their sensors, and the schemas of what comes.
+/* directory.h - who makes what, where, until when (JM-5): hosts, their sensors, and the schemas of what
+ * comes.
  *
  * Soft state, fed by three: the states of workers (directory_host), the lists that agents announce
- * (directory_list_begin, _sensor, _end), and every batch (directory_batch), which says when a sensor was heard last
- * and shows what nobody announced: programs' own events, under the name of the program, mode `program`. Nothing is
- * kept on disk: after a restart agents announce again.
+ * (directory_list_begin, _sensor, _end), and every batch (directory_batch), which says when a sensor was
+ * heard last and shows what nobody announced: programs' own events, under the name of the program, mode
+ * `program`. Nothing is kept on disk: after a restart agents announce again.
  *
- * A sensor is as its agent says while its host is live, `unknown` while that is late, `missing` once the lease is
- * over, `stopped` when the host said goodbye. Hosts that are gone stay for `keep_ns`, then go, as do programs that
- * were silent so long. What is expected (directory_expect) and not there is an entry all the same, `missing`.
+ * A sensor is as its agent says while its host is live, `unknown` while that is late, `missing` once the
+ * lease is over, `stopped` when the host said goodbye. Hosts that are gone stay for `keep_ns`, then go, as do
+ * programs that were silent so long. What is expected (directory_expect) and not there is an entry all the
+ * same, `missing`.
  *
  *     d = directory_create(&options);
  *     directory_host(d, host, DIRECTORY_LIVE, now_utc_ns);
  *     directory_list_begin(d, host); directory_list_sensor(d, host, &s)...; directory_list_end(d, host);
  *     for (id = 0; directory_next(d, &id, &entry);) ...
  *
- * Bounded by the limits below; what there was no room for is counted (directory_counts). Knows no gateway and does no
- * I/O; one thread. Memory: about 270 bytes a sensor with one event name. An event costs about 7 ns in a run of one host
- * and schema, about 25 ns where they take turns. */
+ * Bounded by the limits below; what there was no room for is counted (directory_counts). Knows no gateway and
+ * does no I/O; one thread. Memory: about 270 bytes a sensor with one event name. An event costs about 7 ns in
+ * a run of one host and schema, about 25 ns where they take turns. */
 #ifndef GRIDLINE_DIRECTORY_DIRECTORY_H
 #define GRIDLINE_DIRECTORY_DIRECTORY_H
 
@@ -61,23 +63,25 @@ const char *directory_status_name(enum directory_status s);
 /* false: there is no such status. */
 bool directory_status_of(struct slice name, enum directory_status *out);
 
-/* One sensor of one host, as it is now. A view: all of it is borrowed, for the call or until the directory is told
- * something. */
+/* One sensor of one host, as it is now. A view: all of it is borrowed, for the call or until the directory is
+ * told something. */
 struct directory_entry {
     uint64_t id; /* never given twice; by host, and then in the order of coming */
     struct slice host, domain;
-    struct slice sensor;  /* "cpu", "exec/root-disk"; of programs their name; "*" = any: the host is expected */
+    struct slice
+        sensor; /* "cpu", "exec/root-disk"; of programs their name; "*" = any: the host is expected */
     struct slice events;  /* the names it makes, by commas; "" = not known */
     struct slice schemas; /* the hash of each of events, by commas, 16 hex digits or nothing */
-    struct slice mode;    /* "always", "on-request", "port", "off"; "program"; "" = not known: it is missing */
-    struct slice why;     /* of DIRECTORY_FAILED */
+    struct slice mode; /* "always", "on-request", "port", "off"; "program"; "" = not known: it is missing */
+    struct slice why;  /* of DIRECTORY_FAILED */
     enum directory_state host_state;
     enum directory_status status;
     enum directory_status before; /* in on_change, of DIRECTORY_CHANGED; else as status */
     bool is_detail;               /* in on_change: only events or schemas have changed */
     bool is_expected;
     uint64_t every_ms;  /* as configured; 0 = not known */
-    int64_t started_ns; /* UTC: since when it is what its agent says it is; of programs: first heard. 0 = not known */
+    int64_t started_ns; /* UTC: since when it is what its agent says it is; of programs: first heard. 0 = not
+                           known */
 };
 
 enum directory_change { DIRECTORY_ADDED, DIRECTORY_CHANGED, DIRECTORY_GONE };
@@ -101,15 +105,15 @@ struct directory_schema {
     struct slice event;
     uint64_t hash;
     const struct schema *schema; /* NULL: a sensor has announced it, and none of its events has come */
-    uint64_t makers;             /* hosts that announced it or made it last; each program of a host by itself */
-    uint64_t events;             /* that came, since the directory runs */
-    int64_t first_ns, last_ns;   /* seen or announced, UTC */
-    struct slice conflict;       /* fields that have two types over the versions of this name, by commas */
+    uint64_t makers;           /* hosts that announced it or made it last; each program of a host by itself */
+    uint64_t events;           /* that came, since the directory runs */
+    int64_t first_ns, last_ns; /* seen or announced, UTC */
+    struct slice conflict;     /* fields that have two types over the versions of this name, by commas */
 };
 
 /* Who is told of changes, within the call that makes them; they may read the directory, not tell it anything.
- * Events that come are no changes: when one came last, and the rate, are asked for (directory_activity). Any may be
- * NULL. */
+ * Events that come are no changes: when one came last, and the rate, are asked for (directory_activity). Any
+ * may be NULL. */
 struct directory_ops {
     void (*on_change)(void *arg, const struct directory_entry *e, enum directory_change change);
     void (*on_host)(void *arg, const struct directory_host_entry *h, enum directory_change change);
@@ -127,8 +131,8 @@ void directory_destroy(struct directory *d);                           /* NULL i
 /* ops is borrowed for good. -ENOMEM: there are DIRECTORY_OBSERVERS. */
 int directory_observe(struct directory *d, const struct directory_ops *ops, void *arg);
 
-/* What has to be there: "HOST [SENSOR ...]", where HOST may be a pattern: then it means hosts that are known. E_PROTO,
- * E_LIMIT, -ENOMEM: *why. */
+/* What has to be there: "HOST [SENSOR ...]", where HOST may be a pattern: then it means hosts that are known.
+ * E_PROTO, E_LIMIT, -ENOMEM: *why. */
 int directory_expect(struct directory *d, struct slice text, struct diag *why);
 
 /* A worker is that now. -ENOMEM, E_LIMIT: it is not in the directory, which is counted; and so below. */
@@ -151,9 +155,11 @@ void directory_tick(struct directory *d, int64_t mono_ns, int64_t utc_ns);
 
 /* The entry behind *id (0 = the first), in the order of ids, and its id; false: that was the last. */
 bool directory_next(const struct directory *d, uint64_t *id, struct directory_entry *out);
-bool directory_find(const struct directory *d, struct slice host, struct slice sensor, struct directory_entry *out);
+bool directory_find(const struct directory *d, struct slice host, struct slice sensor,
+                    struct directory_entry *out);
 /* Those of one host, in the same way. */
-bool directory_next_of(const struct directory *d, struct slice host, uint64_t *id, struct directory_entry *out);
+bool directory_next_of(const struct directory *d, struct slice host, uint64_t *id,
+                       struct directory_entry *out);
 bool directory_next_host(const struct directory *d, uint32_t *at, struct directory_host_entry *out);
 bool directory_find_host(const struct directory *d, struct slice host, struct directory_host_entry *out);
 bool directory_next_schema(const struct directory *d, uint64_t *id, struct directory_schema *out);
@@ -174,7 +180,8 @@ void directory_schema_makers(const struct directory *d, uint64_t id, bool (*fn)(
 struct directory_counts {
     uint64_t hosts, sensors, programs, schemas;
     uint64_t missing; /* entries that are */
-    uint64_t refused_hosts, refused_sensors, refused_events, refused_schemas; /* for a limit, or lack of memory */
+    uint64_t refused_hosts, refused_sensors, refused_events,
+        refused_schemas; /* for a limit, or lack of memory */
     uint64_t evicted_programs;
 };
 void directory_counts(const struct directory *d, struct directory_counts *out);

@@ -116,8 +116,8 @@ static int parse(struct directory *d, struct slice text, struct expectation *x, 
     int r = x->host ? 0 : -ENOMEM;
     while (r == 0 && (word = next_word(&text)).n) {
         if (word.n > DIRECTORY_NAME_MAX || has_pattern(word))
-            return diag_set(why, E_PROTO, 0, "\"%.*s\" is not the name of a sensor", word.n > 80 ? 80 : (int)word.n,
-                            word.p);
+            return diag_set(why, E_PROTO, 0, "\"%.*s\" is not the name of a sensor",
+                            word.n > 80 ? 80 : (int)word.n, word.p);
         r = add_sensor(d, x, word);
     }
     if (r == 0 && x->n == 0)

@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the events themselves tell: when each (host, event name) was heard, how often, with which schema; and which
- * names nobody announced.
+/* What the events themselves tell: when each (host, event name) was heard, how often, with which schema; and
+ * which names nobody announced.
  *
- * A name that a sensor of the host announced is that sensor's, whoever wrote the event. Any other belongs to the
- * program that wrote it: to the sensor TYPE/PROG where there is one (not all that `exec` or `logfile` make is known
- * before), else to an entry of mode `program`. While a registered host's list has not come nothing is known of
- * either, and what is heard waits without an owner (a minute at most: there may be agents that announce nothing).
+ * A name that a sensor of the host announced is that sensor's, whoever wrote the event. Any other belongs to
+ * the program that wrote it: to the sensor TYPE/PROG where there is one (not all that `exec` or `logfile`
+ * make is known before), else to an entry of mode `program`. While a registered host's list has not come
+ * nothing is known of either, and what is heard waits without an owner (a minute at most: there may be agents
+ * that announce nothing).
  *
- * Runs of events of one host, program and schema are looked up once; and as hosts make the same events in the same order
- * again and again, the search for the next begins behind the last. Rates need no timer: a name counts its events
- * in a window of a minute and remembers the window before; how much of that one still counts is worked out when
- * somebody asks. */
+ * Runs of events of one host, program and schema are looked up once; and as hosts make the same events in the
+ * same order again and again, the search for the next begins behind the last. Rates need no timer: a name
+ * counts its events in a window of a minute and remembers the window before; how much of that one still
+ * counts is worked out when somebody asks. */
 #include "base/mem.h"
 #include "base/text.h"
 #include "directory/internal.h"
@@ -126,7 +127,8 @@ void heard_forget_owner(struct directory *d, struct host *h, const struct entry 
 /* ---------------------------------------------------------------- owners */
 
 /* Texts that may be NULL for "". */
-static bool intern_both(struct directory *d, struct slice a, struct slice b, struct name **a_out, struct name **b_out)
+static bool intern_both(struct directory *d, struct slice a, struct slice b, struct name **a_out,
+                        struct name **b_out)
 {
     *a_out = names_get(&d->names, a);
     *b_out = names_get(&d->names, b);
@@ -250,7 +252,8 @@ static void drop_empty(struct directory *d, struct host *h)
     }
 }
 
-/* Everything that nobody announced, to whoever it is of. Making room for a program may take out others, never m. */
+/* Everything that nobody announced, to whoever it is of. Making room for a program may take out others, never
+ * m. */
 static void assign(struct directory *d, struct host *h, int64_t utc_ns)
 {
     for (struct made *m = h->mades; m; m = m->next) {
@@ -458,7 +461,8 @@ static void begin_run(struct directory *d, struct run *r, const struct event *e,
 
 static bool is_of_run(const struct run *r, const struct event *e)
 {
-    return r->schema == e->schema && is_same_text(r->host_text, e->host) && is_same_text(r->prog_text, e->prog);
+    return r->schema == e->schema && is_same_text(r->host_text, e->host) &&
+           is_same_text(r->prog_text, e->prog);
 }
 
 void directory_batch(struct directory *d, const struct batch *b, int64_t mono_ns, int64_t utc_ns)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* internal.h - what the files of the directory share. Names are interned: the sensors of a thousand hosts have the
- * same few texts, and two of them are equal when their pointers are. */
+/* internal.h - what the files of the directory share. Names are interned: the sensors of a thousand hosts
+ * have the same few texts, and two of them are equal when their pointers are. */
 #ifndef GRIDLINE_DIRECTORY_INTERNAL_H
 #define GRIDLINE_DIRECTORY_INTERNAL_H
 
@@ -50,8 +50,9 @@ struct entry {
 struct made {
     struct made *next; /* of its host */
     struct name *event;
-    struct name *prog;   /* NULL: a sensor has announced it */
-    struct entry *owner; /* whose it is where nobody announced it; NULL: announced, or the host's list has not come */
+    struct name *prog; /* NULL: a sensor has announced it */
+    struct entry
+        *owner; /* whose it is where nobody announced it; NULL: announced, or the host's list has not come */
     struct version *version; /* of the event that came last, or as announced */
     uint64_t newest;         /* the highest id that it had */
     struct made *next_of_version, **version_at;
@@ -72,13 +73,13 @@ struct host {
     bool has_list;     /* it has announced its sensors */
     bool is_expected;  /* by name */
     int64_t since_ns;
-    uint64_t clock_bound_ns; /* of its newest batch */
-    uint32_t list; /* number of the list that is being taken in, or was last */
+    uint64_t clock_bound_ns;        /* of its newest batch */
+    uint32_t list;                  /* number of the list that is being taken in, or was last */
     uint32_t n_sensors, n_programs; /* entries by kind */
     uint32_t n_mades;               /* that nobody announced */
     struct entry *first, **tail;
     struct made *mades, **mades_tail; /* in the order in which they were first heard */
-    struct made *recent; /* the one heard last; NULL: none, or it is gone */
+    struct made *recent;              /* the one heard last; NULL: none, or it is gone */
 };
 
 struct event_name {
@@ -140,7 +141,8 @@ struct host *directory_host_of(const struct directory *d, struct slice host);
 int directory_host_make(struct directory *d, struct slice host, int64_t utc_ns, struct host **out);
 
 /* A new one, at the end; takes nothing. Nobody is told. NULL: no memory. */
-struct entry *directory_entry_add(struct directory *d, struct host *h, struct name *sensor, enum entry_kind kind);
+struct entry *directory_entry_add(struct directory *d, struct host *h, struct name *sensor,
+                                  enum entry_kind kind);
 /* Tells observers and forgets it, with what it owned. */
 void directory_entry_remove(struct directory *d, struct host *h, struct entry *e);
 void directory_tell_added(struct directory *d, const struct host *h, struct entry *e);
@@ -148,7 +150,8 @@ void directory_tell_added(struct directory *d, const struct host *h, struct entr
 void directory_tell_changed(struct directory *d, const struct host *h, struct entry *e, bool is_detail);
 /* Every entry of h whose status is another one by now. */
 void directory_tell_states(struct directory *d, const struct host *h);
-bool directory_swap_name(struct directory *d, struct name **at, struct name *new); /* takes new; true: it is another */
+bool directory_swap_name(struct directory *d, struct name **at,
+                         struct name *new); /* takes new; true: it is another */
 
 /* ---------------------------------------------------------------- heard.c */
 
@@ -168,8 +171,8 @@ int64_t heard_last_mono(const struct host *h, const struct entry *e);
 /* The version of an event that came: as versions_see, without a look-up if it was seen lately. */
 struct version *versions_of(struct directory *d, const struct schema *schema, int64_t utc_ns);
 /* schema NULL: announced. NULL: there is no room, which is counted. */
-struct version *versions_see(struct directory *d, struct slice event, uint64_t hash, const struct schema *schema,
-                             int64_t utc_ns);
+struct version *versions_see(struct directory *d, struct slice event, uint64_t hash,
+                             const struct schema *schema, int64_t utc_ns);
 void versions_link(struct version *v, struct made *m); /* m has this version from now on; v NULL: none */
 void versions_tick(struct directory *d, int64_t utc_ns);
 void versions_fini(struct directory *d);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The versions of schemas: those that events came with, and those that sensors announced by their hash. A version
- * is known by its hash, which covers everything in it. One that no host makes any more goes after `keep`, or when
- * its name has too many. */
+/* The versions of schemas: those that events came with, and those that sensors announced by their hash. A
+ * version is known by its hash, which covers everything in it. One that no host makes any more goes after
+ * `keep`, or when its name has too many. */
 #include "base/mem.h"
 #include "directory/internal.h"
 
@@ -64,7 +64,8 @@ static void print_conflicts(struct strbuf *out, const struct field *const *field
     const struct field *last = NULL; /* the one that was printed */
     for (size_t i = 1; i < n; i++) {
         bool is_same = slice_eq(fields[i - 1]->name, fields[i]->name);
-        if (!is_same || fields[i - 1]->type == fields[i]->type || (last && slice_eq(last->name, fields[i]->name)))
+        if (!is_same || fields[i - 1]->type == fields[i]->type ||
+            (last && slice_eq(last->name, fields[i]->name)))
             continue;
         if (out->n + fields[i]->name.n + 1 > DIRECTORY_TEXT_MAX)
             return; /* that there is a conflict is plain */
@@ -220,8 +221,8 @@ static struct version *add(struct directory *d, struct event_name *e, uint64_t h
     return v;
 }
 
-struct version *versions_see(struct directory *d, struct slice event, uint64_t hash, const struct schema *schema,
-                             int64_t utc_ns)
+struct version *versions_see(struct directory *d, struct slice event, uint64_t hash,
+                             const struct schema *schema, int64_t utc_ns)
 {
     struct version *v = map_get(&d->by_hash, hash_key(&hash));
     bool is_new = !v;

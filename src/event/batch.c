@@ -51,7 +51,7 @@ struct batch_builder {
     bool has_origin;
     struct batch_origin origin;
     struct slice block;
-    struct slice host, prog; /* the last ones, already in the arena: most events repeat them */
+    struct slice host, prog;       /* the last ones, already in the arena: most events repeat them */
     struct slice origins[ORIGINS]; /* hosts and programs of this batch by hash, checked and in the arena */
     /* batch_builder_add's work space: 9 KiB that are dear to set up on the stack for every event */
     struct named_value changed[EVENT_FIELDS_MAX];
@@ -99,7 +99,8 @@ void batch_builder_limit(struct batch_builder *b, size_t max_events, size_t max_
 
 bool batch_builder_full(const struct batch_builder *b)
 {
-    return b->has_origin || b->n >= b->max_events || b->arena.total - (size_t)(b->arena.end - b->arena.at) >= b->max_bytes;
+    return b->has_origin || b->n >= b->max_events ||
+           b->arena.total - (size_t)(b->arena.end - b->arena.at) >= b->max_bytes;
 }
 
 size_t batch_builder_count(const struct batch_builder *b)
@@ -151,13 +152,15 @@ int batch_builder_use_schema(struct batch_builder *b, const struct schema *s)
 static int check_origin_name(struct slice s, const char *what, struct diag *why)
 {
     if (s.n > EVENT_ORIGIN_MAX)
-        return diag_set(why, E_LIMIT, 0, "%s is %zu bytes long; at most %d are allowed", what, s.n, EVENT_ORIGIN_MAX);
+        return diag_set(why, E_LIMIT, 0, "%s is %zu bytes long; at most %d are allowed", what, s.n,
+                        EVENT_ORIGIN_MAX);
     if (!text_is_utf8(s) || text_has_control(s))
         return diag_set(why, E_PROTO, 0, "%s is not printable UTF-8 text", what);
     return 0;
 }
 
-/* *kept is the last one of its kind; the same again costs a comparison, one of the few before it a hash more. */
+/* *kept is the last one of its kind; the same again costs a comparison, one of the few before it a hash more.
+ */
 static int keep_origin_name(struct batch_builder *b, struct slice s, struct slice *kept, const char *what,
                             struct diag *why)
 {
@@ -191,8 +194,8 @@ static int check_value(const struct value *v, struct slice name, size_t *size, s
 {
     if (value_is_text(v->type)) {
         if (v->n > EVENT_TEXT_MAX)
-            return diag_set(why, E_LIMIT, 0, "field %.*s holds %u bytes; at most %d are allowed", SLICE_ARG(name),
-                            (unsigned)v->n, EVENT_TEXT_MAX);
+            return diag_set(why, E_LIMIT, 0, "field %.*s holds %u bytes; at most %d are allowed",
+                            SLICE_ARG(name), (unsigned)v->n, EVENT_TEXT_MAX);
         *size += v->n;
     }
     *size += name.n + 8;
@@ -233,7 +236,8 @@ static int explain_learn(int r, const struct event_head *head, size_t n, struct 
                         "event name is not 1 to %d characters of A-Z a-z 0-9 . _ : -", EVENT_NAME_MAX);
     if (n > EVENT_FIELDS_MAX)
         return diag_set(why, E_LIMIT, 0, "%zu fields; at most %d are allowed", n, EVENT_FIELDS_MAX);
-    return diag_set(why, r, 0, "a field name comes twice, or is not 1 to %d characters of A-Z a-z 0-9 . _ : -",
+    return diag_set(why, r, 0,
+                    "a field name comes twice, or is not 1 to %d characters of A-Z a-z 0-9 . _ : -",
                     EVENT_NAME_MAX);
 }
 
@@ -246,8 +250,8 @@ static void change_to_bytes(struct batch_builder *b, const struct named_value **
     b->changed[i].value.type = VALUE_BYTES;
 }
 
-int batch_builder_add(struct batch_builder *b, const struct event_head *head, const struct named_value *values,
-                      size_t n, struct diag *why)
+int batch_builder_add(struct batch_builder *b, const struct event_head *head,
+                      const struct named_value *values, size_t n, struct diag *why)
 {
     const struct schema *schema;
     size_t size = head->name.n + 32;
@@ -277,8 +281,8 @@ int batch_builder_add(struct batch_builder *b, const struct event_head *head, co
     return r < 0 ? r : add_event(b, head, schema, place, why);
 }
 
-int batch_builder_add_known(struct batch_builder *b, const struct event_head *head, const struct schema *schema,
-                            const struct value *values, struct diag *why)
+int batch_builder_add_known(struct batch_builder *b, const struct event_head *head,
+                            const struct schema *schema, const struct value *values, struct diag *why)
 {
     size_t size = schema->name.n + 32;
     struct value *place = arena_alloc(&b->arena, (schema->n_fields ? schema->n_fields : 1) * sizeof *place);
@@ -378,10 +382,11 @@ struct batch *batch_builder_finish(struct batch_builder *b, const struct batch_o
         drop_all(b);
         return NULL;
     }
-    *block = (struct batch_block){.batch = {.events = events, .raw = raw, .n = b->n, .block = b->block, .size_bytes = b->arena.total},
-                                  .arena = b->arena,
-                                  .schemas = schemas,
-                                  .n_schemas = b->n_schemas};
+    *block = (struct batch_block){
+        .batch = {.events = events, .raw = raw, .n = b->n, .block = b->block, .size_bytes = b->arena.total},
+        .arena = b->arena,
+        .schemas = schemas,
+        .n_schemas = b->n_schemas};
     block->batch.origin = origin          ? *origin
                           : b->has_origin ? b->origin
                                           : (struct batch_origin){.clock = {.bound_ns = CLOCK_BOUND_UNKNOWN}};

@@ -51,12 +51,14 @@ struct event_head {
 };
 
 enum {
-    BUILDER_BORROW = 1,  /* text values stay where they are: the caller keeps them alive as long as the batch */
+    BUILDER_BORROW =
+        1, /* text values stay where they are: the caller keeps them alive as long as the batch */
     BUILDER_KEEP_RAW = 2 /* decoders record each event's encoded bytes (borrowed) in batch->raw */
 };
 
 struct batch_builder;
-/* Takes a reference to nothing: registry is borrowed and must outlive the builder. NULL when out of memory. */
+/* Takes a reference to nothing: registry is borrowed and must outlive the builder. NULL when out of memory.
+ */
 struct batch_builder *batch_builder_create(struct registry *registry, unsigned flags);
 void batch_builder_destroy(struct batch_builder *b); /* NULL is fine; drops an unfinished batch */
 
@@ -71,11 +73,11 @@ void batch_builder_cut(struct batch_builder *b, size_t n);
 
 /* Adds an event whose schema is learned. Checks every limit; text that is not UTF-8 becomes bytes. On failure
  * (E_LIMIT, E_PROTO, -ENOMEM, with *why filled if not NULL) nothing is added. */
-int batch_builder_add(struct batch_builder *b, const struct event_head *head, const struct named_value *values,
-                      size_t n, struct diag *why);
+int batch_builder_add(struct batch_builder *b, const struct event_head *head,
+                      const struct named_value *values, size_t n, struct diag *why);
 /* The same with a known schema; values in its order, schema->n_fields of them. head->name is not used. */
-int batch_builder_add_known(struct batch_builder *b, const struct event_head *head, const struct schema *schema,
-                            const struct value *values, struct diag *why);
+int batch_builder_add_known(struct batch_builder *b, const struct event_head *head,
+                            const struct schema *schema, const struct value *values, struct diag *why);
 /* Sets the raw bytes of the event added last (BUILDER_KEEP_RAW). */
 void batch_builder_set_raw(struct batch_builder *b, struct slice raw);
 /* Arena memory that lives as long as the batch being built; for decoders that unescape. NULL: no memory. */

@@ -176,7 +176,8 @@ static int read_heads(struct reading *r)
         if (!is_origin_name(r->strings[i]))
             return refuse(r, "a host or prog that the model does not allow");
     uint64_t **columns[] = {&r->order, &r->time, &r->level, &r->host, &r->prog};
-    const uint64_t limits[] = {r->n_schemas, UINT64_MAX, LEVEL_COUNT, r->n_strings, r->n_strings}; /* time: any */
+    const uint64_t limits[] = {r->n_schemas, UINT64_MAX, LEVEL_COUNT, r->n_strings,
+                               r->n_strings}; /* time: any */
     for (size_t k = 0; k < sizeof columns / sizeof *columns; k++) {
         uint64_t *v = *columns[k] = work_alloc(r, r->n_events, sizeof *v);
         if (!v)
@@ -221,7 +222,9 @@ static int count_bits(struct reading *r, struct slice bits, size_t rows, size_t 
     for (size_t i = 0; i < rows; i++)
         count += bit_at(bits, i);
     *n = count;
-    return count == 0 || (rows % 8 && (unsigned char)bits.p[rows / 8] >> (rows % 8)) ? refuse(r, "a bad bitmap") : 0;
+    return count == 0 || (rows % 8 && (unsigned char)bits.p[rows / 8] >> (rows % 8))
+               ? refuse(r, "a bad bitmap")
+               : 0;
 }
 
 static int read_bools(struct reading *r, struct value *to, size_t stride, size_t n)
@@ -311,7 +314,8 @@ static int read_dict(struct reading *r, struct value *to, size_t stride, size_t 
 }
 
 /* n present values, stride apart. */
-static int read_values(struct reading *r, uint8_t codec, struct value *to, size_t stride, size_t n, uint8_t type)
+static int read_values(struct reading *r, uint8_t codec, struct value *to, size_t stride, size_t n,
+                       uint8_t type)
 {
     bool text = value_is_text(type);
     if (codec == CODEC_BITS && type == VALUE_BOOL)
@@ -353,7 +357,8 @@ static int read_column(struct reading *r, struct group *g, uint32_t field)
         if (rc < 0)
             return rc;
     }
-    int rc = n ? read_values(r, codec & ~CODEC_HOLES, to, stride, n, type) : refuse(r, "a schema without events");
+    int rc =
+        n ? read_values(r, codec & ~CODEC_HOLES, to, stride, n, type) : refuse(r, "a schema without events");
     if (rc == 0 && (codec & CODEC_HOLES))
         spread(to, stride, bits, g->rows, n);
     return rc;
@@ -424,7 +429,8 @@ int block_decode(struct slice block, struct batch_builder *out, struct diag *why
     if (cursor_u16(&head) & 0xff)
         return diag_set(why, E_VERSION, 0, "block: needs a later version of gridline");
     r.n_schemas = cursor_u16(&head);
-    if (r.n_events == 0 || r.n_events > BLOCK_EVENTS_MAX || r.n_schemas > BLOCK_SCHEMAS_MAX || r.n_schemas == 0)
+    if (r.n_events == 0 || r.n_events > BLOCK_EVENTS_MAX || r.n_schemas > BLOCK_SCHEMAS_MAX ||
+        r.n_schemas == 0)
         return diag_set(why, E_LIMIT, 0, "block: %zu events of %zu schemas", r.n_events, r.n_schemas);
     struct slice body = slice_from(block, BLOCK_HEAD);
     if (!batch_builder_borrows(out)) {

@@ -41,14 +41,15 @@ void samples_writer_reset(struct samples_writer *w);
 int samples_writer_announce(struct samples_writer *w, const struct schema *schema, struct slice prog,
                             const struct value *values, struct strbuf *schema_payload,
                             struct strbuf *stream_payload, uint32_t *stream);
-/* Announces a stream again, without ROLL: the values become its next baseline, to which rows added from now on are
- * differences. Floats keep at least the decimals they had. Appends STREAM's payload. Only between packets (-EBUSY);
- * the other errors as above. */
+/* Announces a stream again, without ROLL: the values become its next baseline, to which rows added from now
+ * on are differences. Floats keep at least the decimals they had. Appends STREAM's payload. Only between
+ * packets (-EBUSY); the other errors as above. */
 int samples_writer_rebase(struct samples_writer *w, uint32_t stream, const struct value *values,
                           struct strbuf *stream_payload);
 /* The number of a stream's baseline, as STREAM_OK names it. */
 uint32_t samples_writer_baseline(const struct samples_writer *w, uint32_t stream);
-/* Rows of a packet take at most that many bytes from now on, so that it fits a datagram; 0 = SAMPLES_BYTES_MAX. */
+/* Rows of a packet take at most that many bytes from now on, so that it fits a datagram; 0 =
+ * SAMPLES_BYTES_MAX. */
 void samples_writer_limit(struct samples_writer *w, size_t rows_bytes);
 /* Bytes before the rows of a packet, at most. */
 size_t samples_head_size(uint64_t first_seq, const struct batch_clock *clock);
@@ -64,8 +65,8 @@ size_t samples_writer_bytes(const struct samples_writer *w); /* of the rows */
 int samples_writer_finish(struct samples_writer *w, uint64_t first_seq, const struct batch_clock *clock,
                           struct strbuf *out);
 
-/* What reading a packet needs while it lasts, 12 KiB: shared by all readers of a thread, so that a reader is as
- * small as what it was told (a few hundred bytes for a stream of twenty fields). */
+/* What reading a packet needs while it lasts, 12 KiB: shared by all readers of a thread, so that a reader is
+ * as small as what it was told (a few hundred bytes for a stream of twenty fields). */
 struct samples_scratch;
 struct samples_scratch *samples_scratch_create(void);    /* NULL: no memory */
 void samples_scratch_destroy(struct samples_scratch *s); /* NULL is fine */
@@ -126,8 +127,8 @@ void samples_reader_set_context(struct samples_reader *r, const struct samples_c
 uint32_t samples_reader_streams(const struct samples_reader *r);
 /* Borrows until the next call with this reader or its scratch. E_NODATA: there is no such stream. -ENOMEM. */
 int samples_reader_snapshot(const struct samples_reader *r, uint32_t number, struct samples_snapshot *out);
-/* The other direction. Numbers may come in any order. E_PROTO, E_LIMIT: nothing has changed. -ENOMEM: the stream
- * may not be known any more. */
+/* The other direction. Numbers may come in any order. E_PROTO, E_LIMIT: nothing has changed. -ENOMEM: the
+ * stream may not be known any more. */
 int samples_reader_restore(struct samples_reader *r, const struct samples_snapshot *s, struct diag *why);
 
 #endif

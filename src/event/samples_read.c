@@ -9,8 +9,8 @@
  * streams that hold only numbers need not even their baseline then: nothing that such a row says can make it
  * wrong. That is what datagrams of sensors are, and a gateway reads millions of them.
  *
- * Everything a peer says is checked here or in the builder. Bounds: the log by the packet's bytes (each change
- * takes at least one); the batch by SAMPLES_UNFOLD_MAX; what is kept by samples_reader.c. */
+ * Everything a peer says is checked here or in the builder. Bounds: the log by the packet's bytes (each
+ * change takes at least one); the batch by SAMPLES_UNFOLD_MAX; what is kept by samples_reader.c. */
 #include "event/samples_reader.h"
 
 #include "base/mem.h"

@@ -149,7 +149,7 @@ bool schema_same(const struct schema *a, const struct schema *b)
 
 struct registry {
     struct map by_hash;  /* hash (in the schema) -> struct schema, one reference each: the interned ones */
-    struct map by_name; /* name (of the schema) -> struct schema, one reference each */
+    struct map by_name;  /* name (of the schema) -> struct schema, one reference each */
     struct schema *last; /* the one asked for last; borrowed from by_name */
 };
 
@@ -287,9 +287,10 @@ static int grow(const struct schema *old, struct slice name, const struct named_
     for (size_t i = 0; i < n; i++) {
         if (keep && schema_find(old, values[i].name, values[i].value.type) >= 0)
             continue;
-        fields[count++] = (struct field){.name = values[i].name,
-                                         .type = values[i].value.type,
-                                         .kind = value_is_text(values[i].value.type) ? KIND_TEXT : KIND_UNKNOWN};
+        fields[count++] =
+            (struct field){.name = values[i].name,
+                           .type = values[i].value.type,
+                           .kind = value_is_text(values[i].value.type) ? KIND_TEXT : KIND_UNKNOWN};
     }
     return schema_create(name, fields, count, out);
 }

@@ -1,21 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* select.h - which events somebody wants: by patterns and WHERE, and of these all, or only those that say
- * something new (JM-4): on change of chosen fields, on crossing a threshold, on a difference, so often at most.
+ * something new (JM-4): on change of chosen fields, on crossing a threshold, on a difference, so often at
+ * most.
  *
- * The last four look at each stream (stream_key.h) by itself. They remember SELECT_STREAMS_MAX streams; beyond
- * that the one that was quiet longest is forgotten and starts anew when it comes again.
- *   - on_change: the first event of a stream passes, then each in which a chosen field has another value than in
- *     the event given last, comes or goes. "*" chooses all fields but keys.
- *   - cross: passes when the value gets to LEVEL or above, and when it then gets below LEVEL - HYSTERESIS: once
- *     each. The first event says on which side the stream is and does not pass; between the two nothing is
+ * The last four look at each stream (stream_key.h) by itself. They remember SELECT_STREAMS_MAX streams;
+ * beyond that the one that was quiet longest is forgotten and starts anew when it comes again.
+ *   - on_change: the first event of a stream passes, then each in which a chosen field has another value than
+ * in the event given last, comes or goes. "*" chooses all fields but keys.
+ *   - cross: passes when the value gets to LEVEL or above, and when it then gets below LEVEL - HYSTERESIS:
+ * once each. The first event says on which side the stream is and does not pass; between the two nothing is
  *     known, so a first value there counts as below.
- *   - delta: the first passes; then each whose value is at least AMOUNT (or N % of the value) away from that of
- *     the event given last.
- *   - every: an event passes if its time is that far from the time of the one given last: forwards, as a rule;
- *     backwards, too, so that a clock which was ahead and is set back does not silence the stream.
- * Several together: all have to agree, and only what is given counts as given.
- * Numbers are compared by value, whatever their types; NaN is no value. An event without a value in FIELD does
- * not pass `cross` or `delta`, and they do not remember it.
+ *   - delta: the first passes; then each whose value is at least AMOUNT (or N % of the value) away from that
+ * of the event given last.
+ *   - every: an event passes if its time is that far from the time of the one given last: forwards, as a
+ * rule; backwards, too, so that a clock which was ahead and is set back does not silence the stream. Several
+ * together: all have to agree, and only what is given counts as given. Numbers are compared by value,
+ * whatever their types; NaN is no value. An event without a value in FIELD does not pass `cross` or `delta`,
+ * and they do not remember it.
  *
  * Cost: patterns are looked at once per schema and run of one host, the predicate as it costs (predicate.h);
  * what looks at streams about 100 ns. One thread. */
@@ -36,14 +37,15 @@ struct select_spec {
 };
 
 struct selector;
-/* spec need not outlive the call. E_PROTO, E_LIMIT, -ENOMEM: *why (not NULL) says which option, what is wrong,
- * and how it is written. */
+/* spec need not outlive the call. E_PROTO, E_LIMIT, -ENOMEM: *why (not NULL) says which option, what is
+ * wrong, and how it is written. */
 int selector_create(const struct select_spec *spec, int64_t now_ns, struct selector **out, struct diag *why);
 void selector_destroy(struct selector *s); /* NULL is fine */
 
 /* Does it pass everything, so that nobody needs to look? */
 bool selector_is_all(const struct selector *s);
-/* Does it remember anything of the events it has seen? Two that do not and have the same spec are the same. */
+/* Does it remember anything of the events it has seen? Two that do not and have the same spec are the same.
+ */
 bool selector_remembers(const struct selector *s);
 /* Could an event of that name be among them? Of that host? For on-demand sensors and directories. */
 bool selector_wants_event(const struct selector *s, struct slice name);

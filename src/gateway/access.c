@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Rows are taken apart once, here; every question walks them in order. There are few, and what is asked often goes
- * by a view (access_view.c), which has only those that are about its identity and action.
+/* Rows are taken apart once, here; every question walks them in order. There are few, and what is asked often
+ * goes by a view (access_view.c), which has only those that are about its identity and action.
  *
- * What is not said in a question (which host? which event?) leaves it open whether a row fits. Such a row allows:
- * something of the kind is allowed; but it does not forbid: the next ones are looked at. */
+ * What is not said in a question (which host? which event?) leaves it open whether a row fits. Such a row
+ * allows: something of the kind is allowed; but it does not forbid: the next ones are looked at. */
 #include "gateway/access.h"
 
 #include "base/mem.h"
@@ -26,12 +26,15 @@ const char access_own_host[] = ACCESS_OWN_HOST;
 
 /* ---------------------------------------------------------------- what is built in */
 
-#define SUBJECT(of)                                                                                          \
+#define SUBJECT(of) \
     (const struct access_subject[]){{.kind = (of), .uid = UINT32_MAX, .name = {"", 0}}}, .n_subjects = 1
 
 static const struct slice own_hosts[] = {{access_own_host, sizeof access_own_host - 1}};
 
-#define BUILT_IN(what, words) {.name = what, .who = words, .hosts = "", .events = "", .targets = "", .hide = ""}
+#define BUILT_IN(what, words)                                                            \
+    {                                                                                    \
+        .name = what, .who = words, .hosts = "", .events = "", .targets = "", .hide = "" \
+    }
 
 static const struct rule built_in_rules[] = {
     {.subjects = SUBJECT(ACCESS_OWNER), .may = ACCESS_ALL, .row = BUILT_IN("owner", "owner")},
@@ -49,7 +52,12 @@ static const struct rule built_in_rules[] = {
     {.subjects = SUBJECT(ACCESS_AGENT),
      .may = ACCESS_BIT(ACCESS_PUBLISH) | ACCESS_BIT(ACCESS_REGISTER),
      .hosts = {own_hosts, 1},
-     .row = {.name = "agents", .who = "agent", .hosts = ACCESS_OWN_HOST, .events = "", .targets = "", .hide = ""}},
+     .row = {.name = "agents",
+             .who = "agent",
+             .hosts = ACCESS_OWN_HOST,
+             .events = "",
+             .targets = "",
+             .hide = ""}},
     /* A relay speaks for its workers. */
     {.subjects = SUBJECT(ACCESS_GATEWAY),
      .may = ACCESS_BIT(ACCESS_PUBLISH) | ACCESS_BIT(ACCESS_REGISTER) | ACCESS_BIT(ACCESS_LOOKUP),
@@ -149,8 +157,9 @@ static int copy_row(struct arena *a, const struct access_row *row, struct access
                                .hide = copy_text(a, row->hide),
                                .file = copy_text(a, row->file ? row->file : ""),
                                .line = row->line};
-    return out->name && out->who && out->hosts && out->events && out->targets && out->hide && out->file ? 0
-                                                                                                         : -ENOMEM;
+    return out->name && out->who && out->hosts && out->events && out->targets && out->hide && out->file
+               ? 0
+               : -ENOMEM;
 }
 
 static int read_row(struct arena *a, const struct access_row *row, struct rule *r, struct diag *why)
@@ -234,8 +243,8 @@ static int read_token_file(const struct access_token *t, unsigned char sha256[32
         r = diag_set(why, -EINVAL, 0, "token %s: can't read %s: %s", t->name, t->path,
                      n == -EINVAL ? "not a plain file" : err_text((int)n));
     else if (token.n < TOKEN_MIN || token.n > TOKEN_MAX)
-        r = diag_set(why, -EINVAL, 0, "token %s: %s does not hold a token of %d to %d bytes", t->name, t->path,
-                     TOKEN_MIN, TOKEN_MAX);
+        r = diag_set(why, -EINVAL, 0, "token %s: %s does not hold a token of %d to %d bytes", t->name,
+                     t->path, TOKEN_MIN, TOKEN_MAX);
     else
         hash_of(token, sha256);
     OPENSSL_cleanse(text, sizeof text);
@@ -250,10 +259,10 @@ static int read_tokens(struct access *t, const struct access_token *tokens, size
     t->tokens = held;
     for (size_t i = 0; i < n; i++) {
         held[i].name = copy_text(&t->arena, tokens[i].name);
-        int r = !held[i].name ? diag_set(why, -ENOMEM, 0, "%s", err_text(-ENOMEM))
-                : *tokens[i].path
-                    ? read_token_file(&tokens[i], held[i].sha256, why)
-                : access_parse_sha256(slice_str(tokens[i].sha256), held[i].sha256) ? 0
+        int r = !held[i].name     ? diag_set(why, -ENOMEM, 0, "%s", err_text(-ENOMEM))
+                : *tokens[i].path ? read_token_file(&tokens[i], held[i].sha256, why)
+                : access_parse_sha256(slice_str(tokens[i].sha256), held[i].sha256)
+                    ? 0
                     : diag_set(why, -EINVAL, 0, "token %s: sha256 is not 64 hex digits", tokens[i].name);
         if (r < 0)
             return r;
@@ -391,8 +400,9 @@ bool access_allows_event(const struct access_identity *who, enum access_action a
         return false;
     for (size_t i = 0; i < t->n; i++) {
         const struct rule *r = &t->rules[i];
-        enum fit fit = (r->may | r->may_not) & ACCESS_BIT(action) && access_is_about(r, who) ? access_fit(r, &of)
-                                                                                             : FIT_NO;
+        enum fit fit = (r->may | r->may_not) & ACCESS_BIT(action) && access_is_about(r, who)
+                           ? access_fit(r, &of)
+                           : FIT_NO;
         if (fit != FIT_NO && r->may & ACCESS_BIT(action))
             return true;
         if (fit == FIT_ALL)
@@ -432,7 +442,7 @@ bool access_same_identity(const struct access_identity *a, const struct access_i
 size_t access_print(char *to, size_t n, const struct access_identity *who)
 {
     static const char *const kinds[] = {"nobody", "the owner", "a local program", "another host without TLS",
-                                        "agent ", "gateway ",  "operator ", "token "};
+                                        "agent ", "gateway ",  "operator ",       "token "};
     int length;
     if (who->uid != UINT32_MAX && (who->kind == ACCESS_OWNER || who->kind == ACCESS_LOCAL))
         length = snprintf(to, n, "user %" PRIu32 " here", who->uid);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* access.h - who is at the other end of a connection, and the one place that says what it may do (JM-5, JM-10):
- * a table of (identity, action, resource), from configuration. Default: no. docs/access.md has the rules.
+/* access.h - who is at the other end of a connection, and the one place that says what it may do (JM-5,
+ * JM-10): a table of (identity, action, resource), from configuration. Default: no. docs/access.md has the
+ * rules.
  *
  * A resource is a host and an event name. What somebody may see of data is a view: which events, and without
  * which fields; directory entries and schemas are seen through the same. Filters look at what the view shows,
@@ -32,8 +33,8 @@ struct access_identity {
     char name[ACCESS_NAME_MAX]; /* of a certificate or token */
     int64_t not_after_ns;       /* of a certificate: when it is over */
     const struct access *table; /* what it is judged by; NULL: what is built in. Borrowed, for life */
-    const char *interface;      /* by which way it came, for the audit: "unix", "tcp", "tls", "http", "xmlrpc"; NULL =
-                                   not known. Static */
+    const char *interface; /* by which way it came, for the audit: "unix", "tcp", "tls", "http", "xmlrpc";
+                              NULL = not known. Static */
 };
 
 enum access_action {
@@ -53,8 +54,8 @@ enum access_action {
 struct access_row;
 struct access_token; /* access_table.h */
 
-/* The rows, and behind them what is built in. Borrows nothing. -EINVAL: *why says which row, or which token's file
- * can't be used; -ENOMEM. */
+/* The rows, and behind them what is built in. Borrows nothing. -EINVAL: *why says which row, or which token's
+ * file can't be used; -ENOMEM. */
 int access_create(const struct access_row *rows, size_t n, const struct access_token *tokens, size_t n_tokens,
                   struct access **out, struct diag *why);
 void access_destroy(struct access *table); /* NULL is fine; after everybody that is judged by it */
@@ -94,7 +95,8 @@ size_t access_print(char *to, size_t n, const struct access_identity *who);
 struct access_view;
 /* *out = NULL: everything, with all fields. -EACCES: nothing at all; -ENOMEM. Keeps nothing of who but the
  * table. */
-int access_view_create(const struct access_identity *who, enum access_action action, struct access_view **out);
+int access_view_create(const struct access_identity *who, enum access_action action,
+                       struct access_view **out);
 void access_view_destroy(struct access_view *v); /* NULL is fine */
 /* Do both show the same of every event? NULL is a view, too. */
 bool access_view_same(const struct access_view *a, const struct access_view *b);
@@ -106,10 +108,11 @@ bool access_view_is_whole_of(const struct access_view *v, struct slice host);
  * room (EVENT_FIELDS_MAX values) with the hidden ones missing. Cost: as patterns, remembered per schema and
  * host. */
 bool access_view_event(struct access_view *v, const struct event *e, struct event *out, struct value *room);
-/* For directories: may this event name of this host be seen, this field of it, this property of the host (which is
- * a field of the event `worker`)? host, event: "" = of some or other. */
+/* For directories: may this event name of this host be seen, this field of it, this property of the host
+ * (which is a field of the event `worker`)? host, event: "" = of some or other. */
 bool access_view_shows(struct access_view *v, struct slice host, struct slice event);
-bool access_view_shows_field(struct access_view *v, struct slice host, struct slice event, struct slice field);
+bool access_view_shows_field(struct access_view *v, struct slice host, struct slice event,
+                             struct slice field);
 bool access_view_shows_property(struct access_view *v, struct slice host, struct slice property);
 
 #endif

@@ -38,7 +38,8 @@ struct access {
 /* The pattern ACCESS_OWN_HOST is known by this address. */
 extern const char access_own_host[];
 
-/* What is asked about. p NULL: of some or other. host, target and own (the identity's name) are in lower case. */
+/* What is asked about. p NULL: of some or other. host, target and own (the identity's name) are in lower
+ * case. */
 struct resource {
     struct slice host, event, target, own;
 };

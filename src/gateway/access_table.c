@@ -5,18 +5,18 @@
 #include "base/text.h"
 
 static const char *const action_names[ACCESS_ACTIONS] = {
-    [ACCESS_JOIN] = "join",           [ACCESS_PUBLISH] = "publish", [ACCESS_REGISTER] = "register",
-    [ACCESS_LOOKUP] = "lookup",       [ACCESS_SUBSCRIBE] = "subscribe", [ACCESS_QUERY] = "query",
-    [ACCESS_SUMMARY] = "summary",     [ACCESS_CONTROL] = "control",
+    [ACCESS_JOIN] = "join",       [ACCESS_PUBLISH] = "publish",     [ACCESS_REGISTER] = "register",
+    [ACCESS_LOOKUP] = "lookup",   [ACCESS_SUBSCRIBE] = "subscribe", [ACCESS_QUERY] = "query",
+    [ACCESS_SUMMARY] = "summary", [ACCESS_CONTROL] = "control",
 };
 
 static const struct {
     const char *name;
     bool has_names; /* certificates and tokens */
 } kinds[] = {
-    [ACCESS_NOBODY] = {"nobody", false},   [ACCESS_OWNER] = {"owner", false},
-    [ACCESS_LOCAL] = {"local", false},     [ACCESS_INSECURE] = {"insecure", false},
-    [ACCESS_AGENT] = {"agent", true},      [ACCESS_GATEWAY] = {"gateway", true},
+    [ACCESS_NOBODY] = {"nobody", false},    [ACCESS_OWNER] = {"owner", false},
+    [ACCESS_LOCAL] = {"local", false},      [ACCESS_INSECURE] = {"insecure", false},
+    [ACCESS_AGENT] = {"agent", true},       [ACCESS_GATEWAY] = {"gateway", true},
     [ACCESS_OPERATOR] = {"operator", true}, [ACCESS_TOKEN] = {"token", true},
 };
 
@@ -46,8 +46,8 @@ bool access_parse_action(struct slice word, uint32_t *bits)
 
 bool access_is_pattern(struct slice word)
 {
-    return word.n && !text_has_control(word) && !memchr(word.p, ',', word.n) && !memchr(word.p, ' ', word.n) &&
-           text_glob_is_closed(word);
+    return word.n && !text_has_control(word) && !memchr(word.p, ',', word.n) &&
+           !memchr(word.p, ' ', word.n) && text_glob_is_closed(word);
 }
 
 /* What is behind the colon of a kind. */
@@ -138,10 +138,12 @@ const char *access_row_problem(const struct access_row *row)
     if (row->may && *row->hide && !(row->may & ACCESS_SEEING))
         return "nothing is seen by that, so there is nothing to hide";
     if (is_of_events && bits != ACCESS_ALL && (bits & ~(uint32_t)ACCESS_OF_EVENTS))
-        return "join, register and control are of hosts, not of events; give them a row without events and targets";
+        return "join, register and control are of hosts, not of events; give them a row without events and "
+               "targets";
     if (*row->hosts && bits == ACCESS_BIT(ACCESS_JOIN))
         return "join is of no host yet; leave hosts out";
     if (has_word(row->hosts, ACCESS_OWN_HOST) && !all_have_names(row->who))
-        return "hosts = " ACCESS_OWN_HOST " is for agents, gateways, operators and tokens: others have no name";
+        return "hosts = " ACCESS_OWN_HOST
+               " is for agents, gateways, operators and tokens: others have no name";
     return NULL;
 }

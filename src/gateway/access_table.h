@@ -5,9 +5,9 @@
  *     access dash { who = "token:dash"  may = {lookup, summary}  hosts = "web*"  hide = {"os*"} }
  *     token dash { sha256 = "..." }
  *
- * The first row that fits (who, action, host, event, target) decides: `may` allows, `may_not` does not. The rows
- * that are built in are the last; where none fits the answer is no. A row with `hide` alone decides nothing: what
- * it hides is hidden whichever row allows. */
+ * The first row that fits (who, action, host, event, target) decides: `may` allows, `may_not` does not. The
+ * rows that are built in are the last; where none fits the answer is no. A row with `hide` alone decides
+ * nothing: what it hides is hidden whichever row allows. */
 #ifndef GRIDLINE_GATEWAY_ACCESS_TABLE_H
 #define GRIDLINE_GATEWAY_ACCESS_TABLE_H
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A row of the answer is an action and a row of the table that is about the identity, in the order in which they are
- * looked at, up to the one that fits everything; an action that no row is about is answered with no. So whoever
- * reads them from the top has the answer at the first that fits. */
+/* A row of the answer is an action and a row of the table that is about the identity, in the order in which
+ * they are looked at, up to the one that fits everything; an action that no row is about is answered with no.
+ * So whoever reads them from the top has the answer at the first that fits. */
 #include "gateway/access_verb.h"
 
 #include "event/limits.h"
@@ -102,7 +102,8 @@ static void answer_access(void *arg, struct control_turn *t)
     }
     if (asked.n && !identity_of(asked, arg, &other)) {
         control_end(t, CONTROL_USAGE, (struct args){0},
-                    "that is nobody; write owner, local, local:UID, insecure, agent:NAME, gateway:NAME, operator:NAME, "
+                    "that is nobody; write owner, local, local:UID, insecure, agent:NAME, gateway:NAME, "
+                    "operator:NAME, "
                     "token:NAME or nobody");
         return;
     }

@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A view has the rules that are about its identity and action, in order, up to the first that fits everything, and
- * those that only hide. Whether a rule fits an event depends on its host, its name and, if there are rules about
- * targets, its target. Remembered are: of the host that came last, which rules are of it (events come in runs of one
- * host, whatever their names); of each schema, which rules are of its name, and for each rule that has allowed one, and
- * set of those that only hide, the places of the fields that are hidden. So patterns are matched again only when
- * the host changes, and those of targets. About 0.1 us an event of 20 fields, also if each is of another host.
+/* A view has the rules that are about its identity and action, in order, up to the first that fits
+ * everything, and those that only hide. Whether a rule fits an event depends on its host, its name and, if
+ * there are rules about targets, its target. Remembered are: of the host that came last, which rules are of
+ * it (events come in runs of one host, whatever their names); of each schema, which rules are of its name,
+ * and for each rule that has allowed one, and set of those that only hide, the places of the fields that are
+ * hidden. So patterns are matched again only when the host changes, and those of targets. About 0.1 us an
+ * event of 20 fields, also if each is of another host.
  *
  * The schemas remembered are referenced, or another one might have the address of one that is gone; past
- * SCHEMAS_MAX all are forgotten. Without memory for that the answer is worked out each time: never another one. */
+ * SCHEMAS_MAX all are forgotten. Without memory for that the answer is worked out each time: never another
+ * one. */
 #include "gateway/access.h"
 
 #include "base/map.h"
@@ -39,7 +41,7 @@ struct seen {
     int target;                  /* the place of the field, -1: it has none, or nobody looks at it */
     struct hidden *hidden;       /* the one that was used last is the first */
     size_t n_hidden;             /* how many there are */
-    bool is_of_it[];             /* for each rule, then each that only hides: is it about events of that name? */
+    bool is_of_it[]; /* for each rule, then each that only hides: is it about events of that name? */
 };
 
 struct access_view {
@@ -81,7 +83,8 @@ static void choose_rules(struct access_view *v, const struct access_identity *wh
     bool is_over = false;
     for (size_t i = 0; i < t->n; i++) {
         const struct rule *r = &t->rules[i];
-        bool decides = (r->may | r->may_not) & v->bit, hides = !(r->may | r->may_not) && v->bit & ACCESS_SEEING;
+        bool decides = (r->may | r->may_not) & v->bit,
+             hides = !(r->may | r->may_not) && v->bit & ACCESS_SEEING;
         if ((!decides && !hides) || (decides && is_over) || !access_is_about(r, who))
             continue;
         if (decides)
@@ -363,8 +366,8 @@ static struct seen *find_seen(struct access_view *v, const struct schema *schema
     return s;
 }
 
-/* Is the i-th rule (those that only hide behind the others) about an event of that schema, of the host that is set, about
- * that? */
+/* Is the i-th rule (those that only hide behind the others) about an event of that schema, of the host that
+ * is set, about that? */
 static bool is_about(const struct access_view *v, const struct seen *s, size_t i, const struct rule *r,
                      struct slice about)
 {

@@ -233,7 +233,8 @@ static void on_sensors(struct channel *c, struct slice payload)
         return;
     }
     if (!c->worker || (!list.is_first && !c->is_listing)) {
-        session_protocol_error(c->session, c->worker ? "SENSORS that go on with no list" : "SENSORS before a lease");
+        session_protocol_error(c->session,
+                               c->worker ? "SENSORS that go on with no list" : "SENSORS before a lease");
         return;
     }
     c->is_listing = list.has_more;

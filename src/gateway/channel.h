@@ -29,7 +29,7 @@ struct sessions *session_all(const struct session *s);
 const struct access_identity *session_who(const struct session *s);
 const char *session_name(const struct session *s); /* for logs and lists */
 struct stream *session_stream(const struct session *s);
-bool session_is_ready(const struct session *s); /* welcomed, and not going */
+bool session_is_ready(const struct session *s);     /* welcomed, and not going */
 struct slice session_host(const struct session *s); /* as HELLO said */
 /* What limits the samples of that host: NULL, nothing does. */
 struct ingest_source *session_limit(struct session *s, struct slice host);

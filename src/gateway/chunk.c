@@ -17,7 +17,7 @@ struct rendering {
     struct line {
         size_t at;
         uint32_t n; /* 0 = not made */
-    } *lines;       /* one an event of the batch */
+    } * lines;      /* one an event of the batch */
     size_t cap;
     bool has_lines; /* they are of this batch */
 };
@@ -274,8 +274,8 @@ static size_t make_text(const struct making *k, struct rendering *r)
 }
 
 bool chunk_maker_run(struct chunk_maker *m, enum chunk_format format, const uint32_t *index,
-                     const struct event *views, size_t n, void (*give_to)(void *arg, struct chunk *c), void *arg,
-                     uint64_t *lost)
+                     const struct event *views, size_t n, void (*give_to)(void *arg, struct chunk *c),
+                     void *arg, uint64_t *lost)
 {
     const struct making k = {m, index, views, n, give_to, arg};
     size_t given = format == CHUNK_BINARY ? make_blocks(&k) : make_text(&k, &m->renderings[format]);

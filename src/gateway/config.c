@@ -58,9 +58,9 @@ static void derive_http(struct config_load *l, struct gateway_config *c)
     if (!given_find(&l->root, "http"))
         c->http = !is_elsewhere || given_find(&l->root, "run_dir") ? "127.0.0.1" : "";
     if (*c->http && config_http_parse(slice_str(c->http), &address))
-        strbuf_printf(&text, memchr(address.host.p, ':', address.host.n) ? "%s://[%.*s]:%.*s" : "%s://%.*s:%.*s",
-                      address.kind == ADDRESS_TLS ? "https" : "http", SLICE_ARG(address.host),
-                      SLICE_ARG(address.port));
+        strbuf_printf(
+            &text, memchr(address.host.p, ':', address.host.n) ? "%s://[%.*s]:%.*s" : "%s://%.*s:%.*s",
+            address.kind == ADDRESS_TLS ? "https" : "http", SLICE_ARG(address.host), SLICE_ARG(address.port));
     c->http = strbuf_failed(&text) ? NULL : config_copy(l, strbuf_slice(&text));
     if (strbuf_failed(&text))
         (void)config_problem(l, -ENOMEM, NULL, NULL, "out of memory"); /* remembered in l */
@@ -126,10 +126,10 @@ static void check_http(struct config_load *l, const struct gateway_config *c)
             l, -EINVAL, at, "http",
             "%s needs a certificate; make one with `gridline init` and write identity = FOLDER", c->http);
     if (address.kind == ADDRESS_TCP && !c->is_insecure && !config_address_is_loopback(&address))
-        (void)config_problem(
-            l, -EINVAL, at, "http",
-            "%s is open to other hosts, without TLS; write https:// and identity = FOLDER, or insecure = true",
-            c->http);
+        (void)config_problem(l, -EINVAL, at, "http",
+                             "%s is open to other hosts, without TLS; write https:// and identity = FOLDER, "
+                             "or insecure = true",
+                             c->http);
 }
 
 static void check_udp(struct config_load *l, const struct gateway_config *c, bool has_tls)
@@ -183,26 +183,31 @@ static void check_ldap_uri(struct config_load *l, const struct gateway_config *c
     const struct config_origin *at = origin_of(given_find(&l->root, "ldap.uri"));
     struct slice uri = slice_str(c->ldap_uri);
     bool is_plain = slice_starts(uri, SLICE_LIT("ldap://"));
-    bool is_known = is_plain || slice_starts(uri, SLICE_LIT("ldaps://")) || slice_starts(uri, SLICE_LIT("ldapi://"));
+    bool is_known =
+        is_plain || slice_starts(uri, SLICE_LIT("ldaps://")) || slice_starts(uri, SLICE_LIT("ldapi://"));
     if (!is_known || slice_ends(uri, SLICE_LIT("://")))
-        (void)config_problem(l, -EINVAL, at, "ldap.uri",
-                             "\"%.80s\" is not an LDAP server; write ldap://HOST:PORT, ldaps://HOST:PORT or ldapi://PATH",
-                             c->ldap_uri);
+        (void)config_problem(
+            l, -EINVAL, at, "ldap.uri",
+            "\"%.80s\" is not an LDAP server; write ldap://HOST:PORT, ldaps://HOST:PORT or ldapi://PATH",
+            c->ldap_uri);
     else if (!is_plain && c->ldap_starttls)
         (void)config_problem(l, -EINVAL, origin_of(given_find(&l->root, "ldap.starttls")), "ldap.starttls",
                              "it is for ldap:// addresses; leave it out");
     else if (is_plain && !c->ldap_starttls && !c->is_insecure && !is_ldap_on_loopback(uri))
-        (void)config_problem(l, -EINVAL, at, "ldap.uri",
-                             "%.80s is on another host, without TLS; write ldaps://, ldap.starttls = true, or "
-                             "insecure = true",
-                             c->ldap_uri);
+        (void)config_problem(
+            l, -EINVAL, at, "ldap.uri",
+            "%.80s is on another host, without TLS; write ldaps://, ldap.starttls = true, or "
+            "insecure = true",
+            c->ldap_uri);
 }
 
 /* With a name and no password a server takes one for nobody, and says that all is well. */
 static void check_ldap(struct config_load *l, const struct gateway_config *c)
 {
-    static const char *const others[] = {"ldap.base", "ldap.bind_dn", "ldap.password_file", "ldap.ca", "ldap.name"};
-    const char *const given[] = {c->ldap_base, c->ldap_bind_dn, c->ldap_password_file, c->ldap_ca, c->ldap_name};
+    static const char *const others[] = {"ldap.base", "ldap.bind_dn", "ldap.password_file", "ldap.ca",
+                                         "ldap.name"};
+    const char *const given[] = {c->ldap_base, c->ldap_bind_dn, c->ldap_password_file, c->ldap_ca,
+                                 c->ldap_name};
     for (size_t i = 0; !*c->ldap_uri && i < sizeof others / sizeof *others; i++)
         if (*given[i])
             (void)config_problem(l, -EINVAL, origin_of(given_find(&l->root, others[i])), others[i],
@@ -214,8 +219,9 @@ static void check_ldap(struct config_load *l, const struct gateway_config *c)
         (void)config_problem(l, -EINVAL, origin_of(given_find(&l->root, "ldap.uri")), "ldap.base",
                              "it has to be said below which entry; write ldap.base = \"ou=grid,dc=example\"");
     if (!*c->ldap_bind_dn != !*c->ldap_password_file)
-        (void)config_problem(l, -EINVAL, origin_of(given_find(&l->root, *c->ldap_bind_dn ? others[1] : others[2])),
-                             *c->ldap_bind_dn ? others[1] : others[2], "ldap.bind_dn and ldap.password_file go together");
+        (void)config_problem(
+            l, -EINVAL, origin_of(given_find(&l->root, *c->ldap_bind_dn ? others[1] : others[2])),
+            *c->ldap_bind_dn ? others[1] : others[2], "ldap.bind_dn and ldap.password_file go together");
 }
 
 static void make_gateway(struct config_load *l, struct gateway_config *c)
@@ -380,7 +386,8 @@ void gateway_config_show(const struct gateway_config *c, enum config_form form, 
     config_show_begin(&s);
     config_show_root(&s, c->given, c->n_given, computed);
     for (size_t i = 0; i < c->n_access; i++)
-        config_show_section(&s, scope_access, c->access[i].name, c->access[i].given, c->access[i].n_given, NULL);
+        config_show_section(&s, scope_access, c->access[i].name, c->access[i].given, c->access[i].n_given,
+                            NULL);
     for (size_t i = 0; i < c->n_tokens; i++)
         config_show_section(&s, scope_token, c->tokens[i].name, c->tokens[i].given, c->tokens[i].n_given,
                             NULL);

@@ -56,10 +56,10 @@ struct gateway_config {
     int64_t ledger_every_ns;              /* how often `ledger` events are made */
     struct latest_options latest;
     struct summary_options summary;
-    const char *domain;                   /* "" = this host's */
-    const char *expect;                   /* what has to be there, by newlines: "node1 cpu memory\n..." */
-    int64_t directory_keep_ns;            /* how long what is gone stays in the directory */
-    const char *ldap_uri;                 /* where the directory is published; "" = nowhere */
+    const char *domain;        /* "" = this host's */
+    const char *expect;        /* what has to be there, by newlines: "node1 cpu memory\n..." */
+    int64_t directory_keep_ns; /* how long what is gone stays in the directory */
+    const char *ldap_uri;      /* where the directory is published; "" = nowhere */
     const char *ldap_base, *ldap_bind_dn, *ldap_password_file, *ldap_ca, *ldap_name; /* "" = not given */
     bool ldap_starttls;
     int64_t ldap_refresh_ns;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The sections `access NAME` and `token NAME`. Whatever is wrong with a row is told with its line and ends the load:
- * a row that is not understood would be an open door, or a closed one that nobody finds. */
+/* The sections `access NAME` and `token NAME`. Whatever is wrong with a row is told with its line and ends
+ * the load: a row that is not understood would be an open door, or a closed one that nobody finds. */
 #include "gateway/config_internal.h"
 
 #include "base/text.h"
@@ -33,20 +33,22 @@ static int take_who(const struct config_value *v, struct slice word, void *arg)
     (void)arg; /* it is only looked at */
     if (access_parse_who(word, &s))
         return 0;
-    return config_refuse(v,
-                         "\"%.*s\" is nobody; write owner, local, local:UID, insecure, agent:NAME, gateway:NAME, "
-                         "operator:NAME, token:NAME (NAME may be a pattern), nobody or everybody",
-                         word.n > 80 ? 80 : (int)word.n, word.p);
+    return config_refuse(
+        v,
+        "\"%.*s\" is nobody; write owner, local, local:UID, insecure, agent:NAME, gateway:NAME, "
+        "operator:NAME, token:NAME (NAME may be a pattern), nobody or everybody",
+        word.n > 80 ? 80 : (int)word.n, word.p);
 }
 
 static int take_action(const struct config_value *v, struct slice word, void *arg)
 {
     uint32_t bits, *all = arg;
     if (!access_parse_action(word, &bits))
-        return config_refuse(v,
-                             "\"%.*s\" is not an action; write join, publish, register, lookup, subscribe, query, "
-                             "summary, control or all",
-                             word.n > 80 ? 80 : (int)word.n, word.p);
+        return config_refuse(
+            v,
+            "\"%.*s\" is not an action; write join, publish, register, lookup, subscribe, query, "
+            "summary, control or all",
+            word.n > 80 ? 80 : (int)word.n, word.p);
     *all |= bits;
     return 0;
 }
@@ -56,8 +58,8 @@ static int take_pattern(const struct config_value *v, struct slice word, void *a
     (void)arg; /* it is only looked at */
     if (access_is_pattern(word))
         return 0;
-    return config_refuse(v, "\"%.*s\" is not a pattern; write {\"web*\", db1}", word.n > 80 ? 80 : (int)word.n,
-                         word.p);
+    return config_refuse(v, "\"%.*s\" is not a pattern; write {\"web*\", db1}",
+                         word.n > 80 ? 80 : (int)word.n, word.p);
 }
 
 static int store_who(const struct config_value *v, const char *const *texts, size_t n, void *base)
@@ -83,7 +85,8 @@ static int store_sha256(const struct config_value *v, const char *const *texts, 
     unsigned char hash[32];
     (void)n; /* one, as it is no list */
     if (!access_parse_sha256(slice_str(texts[0]), hash))
-        return config_refuse(v, "this is not a SHA-256 in 64 hex digits; `gridline token --http NAME` makes one");
+        return config_refuse(
+            v, "this is not a SHA-256 in 64 hex digits; `gridline token --http NAME` makes one");
     member(v, base, const char *) = texts[0];
     return 0;
 }
@@ -103,13 +106,15 @@ static const struct config_key access_keys[] = {
      .type = CONFIG_OWN,
      .own = &own_who,
      .offset = ROW(who),
-     .help = "whom it is about: `owner`, `local`, `local:UID`, `insecure`, `agent:NAME`, `gateway:NAME`, "
-             "`operator:NAME`, `token:NAME` (names may be patterns; without one: any), `nobody`, `everybody`"},
+     .help =
+         "whom it is about: `owner`, `local`, `local:UID`, `insecure`, `agent:NAME`, `gateway:NAME`, "
+         "`operator:NAME`, `token:NAME` (names may be patterns; without one: any), `nobody`, `everybody`"},
     {.name = "may",
      .type = CONFIG_OWN,
      .own = &own_actions,
      .offset = ROW(may),
-     .help = "what it allows: `join`, `publish`, `register`, `lookup`, `subscribe`, `query`, `summary`, `control`, "
+     .help = "what it allows: `join`, `publish`, `register`, `lookup`, `subscribe`, `query`, `summary`, "
+             "`control`, "
              "or `all` of these. The first row that fits decides"},
     {.name = "may_not",
      .type = CONFIG_OWN,
@@ -120,7 +125,8 @@ static const struct config_key access_keys[] = {
      .type = CONFIG_OWN,
      .own = &own_patterns,
      .offset = ROW(hosts),
-     .help = "of which hosts: patterns, `{\"web*\", db1}`; `@own`: the one that has the identity's name; none: all"},
+     .help = "of which hosts: patterns, `{\"web*\", db1}`; `@own`: the one that has the identity's name; "
+             "none: all"},
     {.name = "events",
      .type = CONFIG_OWN,
      .own = &own_patterns,
@@ -130,7 +136,8 @@ static const struct config_key access_keys[] = {
      .type = CONFIG_OWN,
      .own = &own_patterns,
      .offset = ROW(targets),
-     .help = "about which targets: patterns of the field `target`, or of the host where an event has none; none: all"},
+     .help = "about which targets: patterns of the field `target`, or of the host where an event has none; "
+             "none: all"},
     {.name = "hide",
      .type = CONFIG_OWN,
      .own = &own_patterns,
@@ -152,10 +159,8 @@ static const struct config_key token_keys[] = {
     {0},
 };
 
-const struct config_scope scope_access = {.name = "access",
-                                          .summary = "who may do what: docs/access.md",
-                                          .of = access_keys,
-                                          .is_titled = true};
+const struct config_scope scope_access = {
+    .name = "access", .summary = "who may do what: docs/access.md", .of = access_keys, .is_titled = true};
 const struct config_scope scope_token = {
     .name = "token", .summary = "a token by which HTTP knows who asks", .of = token_keys, .is_titled = true};
 
@@ -173,19 +178,18 @@ void config_make_access(struct config_load *l, const struct given_section *s, st
 {
     size_t problems = l->problems;
     *a = (struct access_row){.name = s->title,
-                                 .who = "",
-                                 .hosts = "",
-                                 .events = "",
-                                 .targets = "",
-                                 .hide = "",
-                                 .file = s->from.where,
-                                 .line = s->from.line};
+                             .who = "",
+                             .hosts = "",
+                             .events = "",
+                             .targets = "",
+                             .hide = "",
+                             .file = s->from.where,
+                             .line = s->from.line};
     config_store_section(l, s, a);
     (void)given_entries(l, s, &a->given, &a->n_given); /* remembered in l */
     if (l->problems > problems)
         return;
-    const char *problem =
-        *a->who ? access_row_problem(a) : "who is missing: whom is it about?";
+    const char *problem = *a->who ? access_row_problem(a) : "who is missing: whom is it about?";
     if (problem)
         tell(l, s, problem);
 }
@@ -218,8 +222,11 @@ void config_check_access(struct config_load *l, const struct gateway_config *c)
         struct slice rest = slice_str(row->who), word;
         struct access_subject s;
         while (rest.n && config_next_word(&rest, ',', &word))
-            if (access_parse_who(word, &s) && !s.is_everybody && s.kind == ACCESS_TOKEN && !is_token(c, s.name))
-                (void)config_problem(l, -EINVAL, &at, "access", "%s: there is no such token as %.*s; write token NAME "
-                                     "{ sha256 = ... }", row->name, SLICE_ARG(word)); /* remembered in l */
+            if (access_parse_who(word, &s) && !s.is_everybody && s.kind == ACCESS_TOKEN &&
+                !is_token(c, s.name))
+                (void)config_problem(l, -EINVAL, &at, "access",
+                                     "%s: there is no such token as %.*s; write token NAME "
+                                     "{ sha256 = ... }",
+                                     row->name, SLICE_ARG(word)); /* remembered in l */
     }
 }

@@ -166,7 +166,8 @@ bool gateway_config_demand(struct slice text, struct demand_request *out)
     const char *space = text.n ? memchr(text.p, ' ', text.n) : NULL;
     size_t n = space ? (size_t)(space - text.p) : text.n;
     int64_t period_ns = 0;
-    if (n == 0 || n > DEMAND_EVENTS_MAX || memchr(text.p, ',', n) || text_has_control(text) || !text_is_utf8(text))
+    if (n == 0 || n > DEMAND_EVENTS_MAX || memchr(text.p, ',', n) || text_has_control(text) ||
+        !text_is_utf8(text))
         return false;
     if (space && (num_parse_duration(slice_from(text, n + 1), &period_ns) < 0 || period_ns < 1000000 ||
                   period_ns / 1000000 > UINT32_MAX))
@@ -180,8 +181,9 @@ static int store_demand(const struct config_value *v, const char *const *texts, 
     struct demand_request r;
     for (size_t i = 0; i < n; i++)
         if (!gateway_config_demand(slice_str(texts[i]), &r))
-            return config_refuse(v, "\"%.80s\" is not a request; write \"PATTERN\" or \"PATTERN TIME\", e.g. \"cpu 10s\"",
-                                 texts[i]);
+            return config_refuse(
+                v, "\"%.80s\" is not a request; write \"PATTERN\" or \"PATTERN TIME\", e.g. \"cpu 10s\"",
+                texts[i]);
     return config_store_joined(v, texts, n, '\n', &member(v, base, const char *));
 }
 
@@ -368,20 +370,24 @@ static const struct config_key gateway_keys[] = {
      .own = &own_demand,
      .offset = GATEWAY(demand),
      .default_text = "",
-     .help = "what is asked of sensors that run on request while nobody subscribes, too, so that observers, latest and "
-             "summaries have it: `\"PATTERN\"` of event names, or `\"PATTERN TIME\"`: `{\"cpu 10s\", \"disk*\"}`"},
+     .help = "what is asked of sensors that run on request while nobody subscribes, too, so that observers, "
+             "latest and "
+             "summaries have it: `\"PATTERN\"` of event names, or `\"PATTERN TIME\"`: `{\"cpu 10s\", "
+             "\"disk*\"}`"},
     {.name = "domain",
      .type = CONFIG_STRING,
      .offset = GATEWAY(domain),
      .default_text = "",
-     .help = "the domain that the hosts here are of, as the directory says it; empty: this host's own, or `local`"},
+     .help = "the domain that the hosts here are of, as the directory says it; empty: this host's own, or "
+             "`local`"},
     {.name = "expect",
      .type = CONFIG_OWN,
      .own = &own_expect,
      .offset = GATEWAY(expect),
      .default_text = "",
-     .help = "what has to be there: a host, or a pattern of known ones, and its sensors: `{\"node1 cpu memory\", "
-             "\"db* heartbeat\"}`. What is not is listed as missing"},
+     .help =
+         "what has to be there: a host, or a pattern of known ones, and its sensors: `{\"node1 cpu memory\", "
+         "\"db* heartbeat\"}`. What is not is listed as missing"},
     {.name = "ready_file",
      .type = CONFIG_PATH,
      .offset = GATEWAY(ready_file),
@@ -409,13 +415,15 @@ static const struct config_key gateway_keys[] = {
      .default_text = "1d",
      .min = "1s",
      .max = "366d",
-     .help = "how long hosts that are gone, programs that are silent and schemas that nobody makes stay in the "
-             "directory"},
+     .help =
+         "how long hosts that are gone, programs that are silent and schemas that nobody makes stay in the "
+         "directory"},
     {.name = "ldap.uri",
      .type = CONFIG_STRING,
      .offset = GATEWAY(ldap_uri),
      .default_text = "",
-     .help = "the LDAP server that the directory is published in: `ldap://HOST:PORT`, `ldaps://HOST:PORT` or `ldapi://PATH`; "
+     .help = "the LDAP server that the directory is published in: `ldap://HOST:PORT`, `ldaps://HOST:PORT` or "
+             "`ldapi://PATH`; "
              "empty: none. docs/ldap.md says what it gets"},
     {.name = "ldap.base",
      .type = CONFIG_STRING,
@@ -441,12 +449,14 @@ static const struct config_key gateway_keys[] = {
      .type = CONFIG_PATH,
      .offset = GATEWAY(ldap_ca),
      .default_text = "",
-     .help = "file of the certificates that the LDAP server's has to be signed by; empty: those of this system"},
+     .help =
+         "file of the certificates that the LDAP server's has to be signed by; empty: those of this system"},
     {.name = "ldap.name",
      .type = CONFIG_STRING,
      .offset = GATEWAY(ldap_name),
      .default_text = "",
-     .help = "what this gateway is called there; each that publishes below the same ldap.base has its own. Empty: the name of "
+     .help = "what this gateway is called there; each that publishes below the same ldap.base has its own. "
+             "Empty: the name of "
              "this host"},
     {.name = "ldap.refresh",
      .type = CONFIG_DURATION,
@@ -454,7 +464,8 @@ static const struct config_key gateway_keys[] = {
      .default_text = "10m",
      .min = "1s",
      .max = "366d",
-     .help = "how often the time of a sensor's last event and its rate are published, besides whenever something else of it "
+     .help = "how often the time of a sensor's last event and its rate are published, besides whenever "
+             "something else of it "
              "changes"},
     {.name = "ledger.file",
      .type = CONFIG_PATH,
@@ -474,8 +485,9 @@ static const struct config_key gateway_keys[] = {
      .default_text = "65536",
      .min = "0",
      .max = "10000000",
-     .help = "of how many streams the newest event is kept, for `gridline latest`; 0: of none. Then the one that "
-             "was quiet longest is forgotten"},
+     .help =
+         "of how many streams the newest event is kept, for `gridline latest`; 0: of none. Then the one that "
+         "was quiet longest is forgotten"},
     {.name = "latest.memory",
      .type = CONFIG_SIZE,
      .offset = GATEWAY(latest.memory),
@@ -489,8 +501,9 @@ static const struct config_key gateway_keys[] = {
      .default_text = "65536",
      .min = "0",
      .max = "10000000",
-     .help = "of how many streams summaries are kept, for `gridline summary`; 0: of none. Further ones are left "
-             "out, and counted, until one was quiet for the longest window"},
+     .help =
+         "of how many streams summaries are kept, for `gridline summary`; 0: of none. Further ones are left "
+         "out, and counted, until one was quiet for the longest window"},
     {.name = "summary.memory",
      .type = CONFIG_SIZE,
      .offset = GATEWAY(summary.memory),
@@ -509,7 +522,8 @@ static const struct config_key gateway_keys[] = {
      .own = &own_patterns,
      .offset = GATEWAY(summary.events),
      .default_text = "",
-     .help = "of which events, by patterns of their names: `{cpu, \"disk*\"}`; none: of all that have numbers"},
+     .help =
+         "of which events, by patterns of their names: `{cpu, \"disk*\"}`; none: of all that have numbers"},
     {0},
 };
 
@@ -594,12 +608,12 @@ static bool key_at(struct config_scope scope, size_t i, struct config_key *out)
     return config_table_at(scope.of, i, out);
 }
 
-const struct config_schema gateway_schema = {.program = "gateway",
-                                             .environment = "GRIDLINE_GATEWAY_",
-                                             .explain = "gridline config explain --gateway",
-                                             .section = "section",
-                                             .example = "observer NAME { ... }",
-                                             .inner = (const char *const[]){"directory", "latest", "ldap", "lease",
-                                                                            "ledger", "summary", NULL},
-                                             .scope_at = scope_at,
-                                             .key_at = key_at};
+const struct config_schema gateway_schema = {
+    .program = "gateway",
+    .environment = "GRIDLINE_GATEWAY_",
+    .explain = "gridline config explain --gateway",
+    .section = "section",
+    .example = "observer NAME { ... }",
+    .inner = (const char *const[]){"directory", "latest", "ldap", "lease", "ledger", "summary", NULL},
+    .scope_at = scope_at,
+    .key_at = key_at};

@@ -150,14 +150,10 @@ int consumers_create(const struct consumers_options *o, struct consumers **out, 
     if (!c)
         return diag_set(why, -ENOMEM, 0, "%s", err_text(-ENOMEM));
     c->options = *o;
-    static int (*const parts[])(struct consumers *c, struct diag *why) = {
+    static int (*const parts[])(struct consumers * c, struct diag * why) = {
         open_subscriptions, /* first: others ask it */
-        open_demand,
-        open_directory,
-        open_latest,
-        open_summary,
-        open_access,
-        open_ldap, /* behind the directory */
+        open_demand,        open_directory, open_latest,
+        open_summary,       open_access,    open_ldap, /* behind the directory */
         open_http,
     };
     int r = 0;

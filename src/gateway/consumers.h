@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* consumers.h - the consumers' side of a gateway as one piece: subscriptions, directory, latest and summaries,
- * demand, HTTP, access, LDAP. gateway.c gives it what is in the journal and the ticks; every part is wired in
- * consumers.c and nowhere else. On the loop. */
+/* consumers.h - the consumers' side of a gateway as one piece: subscriptions, directory, latest and
+ * summaries, demand, HTTP, access, LDAP. gateway.c gives it what is in the journal and the ticks; every part
+ * is wired in consumers.c and nowhere else. On the loop. */
 #ifndef GRIDLINE_GATEWAY_CONSUMERS_H
 #define GRIDLINE_GATEWAY_CONSUMERS_H
 
@@ -24,7 +24,7 @@ struct consumers_options {
     const struct access *access;
     const struct ledger *ledger;
     const char *journal;
-    const char *demand; /* standing requests (gateway_config); NULL = none */
+    const char *demand;   /* standing requests (gateway_config); NULL = none */
     uint64_t last_record; /* of it */
     struct cursors *cursors;
     const struct latest_options *latest;

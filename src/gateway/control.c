@@ -318,7 +318,8 @@ bool control_events(struct control_turn *t, const struct event *events, size_t n
     return block_writer_count(c->writer) == 0 || give_block(t);
 }
 
-void control_end(struct control_turn *t, enum control_status status, struct args args, const char *format, ...)
+void control_end(struct control_turn *t, enum control_status status, struct args args, const char *format,
+                 ...)
 {
     char text[512];
     va_list ap;
@@ -341,8 +342,7 @@ static bool ask_added(struct control *c, struct control_asker *asker, const stru
                 control_reply_text(asker, q->request, CONTROL_NOT_ALLOWED, "you may not ask for that here");
                 return true;
             }
-            struct control_turn t = {
-                .control = c, .request = q->request, .args = q->args, .who = asker->who};
+            struct control_turn t = {.control = c, .request = q->request, .args = q->args, .who = asker->who};
             c->replying = asker;
             block_writer_reset(c->writer);
             v->run(c->added[i].arg, &t);

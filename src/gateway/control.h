@@ -9,8 +9,8 @@
  * CONTROL_REQUESTS questions are open at a time.
  *
  * Other parts of the gateway answer questions of their own (control_add): `latest`, `summary`, `sensors`, ...
- * Every interface, frames, HTTP and XML-RPC, asks by control_ask, so that all have the same verbs and the same
- * access.
+ * Every interface, frames, HTTP and XML-RPC, asks by control_ask, so that all have the same verbs and the
+ * same access.
  *
  * What was asked by whom of which workers, and how it ended, is an event `control` (on_done). On the loop. */
 #ifndef GRIDLINE_GATEWAY_CONTROL_H
@@ -52,9 +52,9 @@ struct control_ops {
     void (*on_done)(void *arg, const struct control_done *d);
 };
 
-/* A question that is being answered, within the call. Rows as they are found, then control_end, once. In pages:
- * an answer is to be about CONTROL_PAGE bytes; where there is more, the last answer's args have `after` (uint or
- * text), and the asker asks again with that. */
+/* A question that is being answered, within the call. Rows as they are found, then control_end, once. In
+ * pages: an answer is to be about CONTROL_PAGE bytes; where there is more, the last answer's args have
+ * `after` (uint or text), and the asker asks again with that. */
 enum { CONTROL_PAGE = 96 << 10 };
 struct control_turn;
 const struct access_identity *control_who(const struct control_turn *t);
@@ -63,12 +63,13 @@ struct args control_args(const struct control_turn *t);
 bool control_row(struct control_turn *t, struct args row);
 bool control_events(struct control_turn *t, const struct event *events, size_t n);
 size_t control_given(const struct control_turn *t); /* bytes of rows so far, about */
-void control_end(struct control_turn *t, enum control_status status, struct args args, const char *format, ...)
-    __attribute__((format(printf, 4, 5))); /* the text; "" = none */
+void control_end(struct control_turn *t, enum control_status status, struct args args, const char *format,
+                 ...) __attribute__((format(printf, 4, 5))); /* the text; "" = none */
 
 struct control_verb {
     const char *name;
-    /* Without it, of any host at all, the question is not asked: not allowed. ACCESS_ACTIONS: nobody needs one. */
+    /* Without it, of any host at all, the question is not asked: not allowed. ACCESS_ACTIONS: nobody needs
+     * one. */
     enum access_action action;
     void (*run)(void *arg, struct control_turn *t);
 };

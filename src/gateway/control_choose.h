@@ -16,8 +16,8 @@ struct choice {
     struct slice patterns;   /* borrowed; globs by commas, "" = all */
     struct predicate *where; /* NULL = all */
     struct registry *registry;
-    /* Who asks: workers of which nothing may be seen are not there, hidden properties are missing. Borrowed, set
-     * behind choice_init; NULL = all is seen. */
+    /* Who asks: workers of which nothing may be seen are not there, hidden properties are missing. Borrowed,
+     * set behind choice_init; NULL = all is seen. */
     struct access_view *view;
     int failed; /* -ENOMEM: a worker could not be looked at, so the answers do not count */
 };

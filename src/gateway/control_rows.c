@@ -181,7 +181,8 @@ static bool is_chosen(struct choice *choice, const struct directory_host_entry *
 {
     struct row_filter filter = {.name = "worker", .where = choice->where, .registry = choice->registry};
     bool is_taken = choice_matches(choice->patterns, h->host) &&
-                    access_view_shows(choice->view, h->host, SLICE_LIT("")) && row_filter_passes(&filter, row);
+                    access_view_shows(choice->view, h->host, SLICE_LIT("")) &&
+                    row_filter_passes(&filter, row);
     choice->failed = filter.failed ? filter.failed : choice->failed;
     return is_taken;
 }
@@ -205,8 +206,8 @@ static void give_missing(struct page *p, const struct rows_source *from, struct 
     }
 }
 
-int rows_of_hosts(const struct rows_source *from, struct choice *choice, uint64_t after, const struct rows_out *out,
-                  struct rows_end *end)
+int rows_of_hosts(const struct rows_source *from, struct choice *choice, uint64_t after,
+                  const struct rows_out *out, struct rows_end *end)
 {
     *end = (struct rows_end){.after = after};
     struct page p = {.out = out, .end = end};

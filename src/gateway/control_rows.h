@@ -38,10 +38,10 @@ struct rows_source {
     int64_t boot_ns;                   /* now, for ages */
 };
 
-/* Workers of the choice with ids above `after`, in the order of ids; then (`after` above UINT32_MAX) hosts that are
- * expected and no workers. choice->failed says whether all could be looked at. -ENOMEM. */
-int rows_of_hosts(const struct rows_source *from, struct choice *choice, uint64_t after, const struct rows_out *out,
-                  struct rows_end *end);
+/* Workers of the choice with ids above `after`, in the order of ids; then (`after` above UINT32_MAX) hosts
+ * that are expected and no workers. choice->failed says whether all could be looked at. -ENOMEM. */
+int rows_of_hosts(const struct rows_source *from, struct choice *choice, uint64_t after,
+                  const struct rows_out *out, struct rows_end *end);
 
 struct rows_account {
     struct frame_origin origin;
@@ -54,8 +54,9 @@ struct rows_list {
     size_t n, at; /* at: the next to be given */
 };
 
-/* With patterns only those of workers that match; with a view (NULL = all is seen) only those of workers that it
- * shows: what is no worker's takes one that shows everything. -ENOMEM: *list is empty. rows_list_fini in any case. */
+/* With patterns only those of workers that match; with a view (NULL = all is seen) only those of workers that
+ * it shows: what is no worker's takes one that shows everything. -ENOMEM: *list is empty. rows_list_fini in
+ * any case. */
 int rows_list_init(struct rows_list *list, const struct ledger *l, struct workers *ws, struct slice patterns,
                    struct access_view *view);
 void rows_list_fini(struct rows_list *list);

@@ -126,7 +126,8 @@ static int expect_all(struct directory *d, const char *lines, struct diag *why)
     return r;
 }
 
-int directory_feed_create(const struct directory_feed_options *o, struct directory_feed **out, struct diag *why)
+int directory_feed_create(const struct directory_feed_options *o, struct directory_feed **out,
+                          struct diag *why)
 {
     char host[256];
     struct directory_feed *f = mem_try_alloc(sizeof *f);

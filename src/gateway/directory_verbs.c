@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Pages: rows come until CONTROL_PAGE bytes of them are out, or LOOKED entries were looked at (fewer where there are
- * many different subscriptions to compare them with). `after` is the id of the last one that was looked at, of schemas
- * with the place of a field in it: all fields of one can be more than a page.
+/* Pages: rows come until CONTROL_PAGE bytes of them are out, or LOOKED entries were looked at (fewer where
+ * there are many different subscriptions to compare them with). `after` is the id of the last one that was
+ * looked at, of schemas with the place of a field in it: all fields of one can be more than a page.
  *
- * What the asker may not see is not there: an entry shows those of its events that the view shows, and its last event,
- * rate and consumers are those of these; one that has none left is no row. A schema shows the fields that the view
- * shows of some host that makes it, and is no row if it shows none of these hosts; how many events there were, and
- * when, is not told where some of them are hidden. Predicates see the rows. */
+ * What the asker may not see is not there: an entry shows those of its events that the view shows, and its
+ * last event, rate and consumers are those of these; one that has none left is no row. A schema shows the
+ * fields that the view shows of some host that makes it, and is no row if it shows none of these hosts; how
+ * many events there were, and when, is not told where some of them are hidden. Predicates see the rows. */
 #include "gateway/directory_verbs.h"
 
 #include "base/clock.h"
@@ -325,8 +325,8 @@ static bool see_maker(void *arg, struct slice host)
         return true;
     s->makers++;
     for (uint32_t i = 0; schema && i < schema->n_fields; i++)
-        s->shows[i] =
-            s->shows[i] || access_view_shows_field(s->answer.view, host, s->schema->event, schema->fields[i].name);
+        s->shows[i] = s->shows[i] ||
+                      access_view_shows_field(s->answer.view, host, s->schema->event, schema->fields[i].name);
     return true;
 }
 

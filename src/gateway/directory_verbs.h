@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* directory_verbs.h - the directory as people ask for it, through what each may look up (access.h, ACCESS_LOOKUP):
+/* directory_verbs.h - the directory as people ask for it, through what each may look up (access.h,
+ * ACCESS_LOOKUP):
  *
  *     sensors   host, event, sensor: patterns by commas; where: a predicate over the columns; after
  *     schemas   event, where, after; fields = 1: a row a field in place of a row a version

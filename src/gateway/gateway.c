@@ -391,7 +391,8 @@ static void stop(struct gateway *g)
     g->udp = NULL;
     own_denials_rest(g->own);
     own_gateway_state(g->own, LEVEL_NOTICE, "stopping", "");
-    (void)cursors_write(&g->cursors, write_cursor, g); /* of those that there is no room for some comes again */
+    (void)cursors_write(&g->cursors, write_cursor,
+                        g); /* of those that there is no room for some comes again */
     ingest_drain(g->ingest);
     write_rest(g);
     own_end(g->own);

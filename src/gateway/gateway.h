@@ -15,14 +15,15 @@
 #include "gateway/stream_options.h"
 
 struct gateway_options {
-    const char *listen;         /* addresses (listen.h), separated by commas or spaces */
-    const char *socket;         /* a Unix socket for commands and local programs; NULL = none */
-    const char *identity;       /* the site's folder, for TLS; NULL = none */
-    bool is_insecure;           /* other hosts may come without TLS */
-    uint8_t level;              /* enum seal_level of datagrams off loopback */
-    uint32_t connections_max;   /* 0 = SESSIONS_MAX */
-    const char *assign;         /* settings for every worker, a line each: "vector.every=2s"; NULL = none */
-    const char *demand;         /* asked of sensors on request for as long as it runs, a line each: "cpu 10s"; NULL = none */
+    const char *listen;       /* addresses (listen.h), separated by commas or spaces */
+    const char *socket;       /* a Unix socket for commands and local programs; NULL = none */
+    const char *identity;     /* the site's folder, for TLS; NULL = none */
+    bool is_insecure;         /* other hosts may come without TLS */
+    uint8_t level;            /* enum seal_level of datagrams off loopback */
+    uint32_t connections_max; /* 0 = SESSIONS_MAX */
+    const char *assign;       /* settings for every worker, a line each: "vector.every=2s"; NULL = none */
+    const char
+        *demand; /* asked of sensors on request for as long as it runs, a line each: "cpu 10s"; NULL = none */
     const char *udp;            /* HOST:PORT; NULL = that of the first TCP address, "" = no datagrams */
     const char *http;           /* http://HOST:PORT or https://HOST:PORT; NULL or "" = none */
     const char *http_names;     /* by commas: further names that requests may be for; NULL = none */
@@ -42,8 +43,8 @@ struct gateway_options {
     size_t n_tokens;
     struct latest_options latest;
     struct summary_options summary;
-    const char *domain, *expect; /* of the directory; NULL = this host's, and nothing */
-    int64_t directory_keep_ns;   /* 0 = a day */
+    const char *domain, *expect;        /* of the directory; NULL = this host's, and nothing */
+    int64_t directory_keep_ns;          /* 0 = a day */
     struct ldap_directory_options ldap; /* where the directory is published; uri NULL or "": nowhere */
 };
 

@@ -323,7 +323,8 @@ void ingest_finish_rows(struct ingest *in)
     struct batch *b = batch_builder_finish(in->rows, NULL);
     for (size_t i = t->rows_from; i < t->n && b; i++)
         if (t->entries[i].is_samples)
-            t->entries[i].batch = batch_ref(b); /* without memory nobody is told; it is in the journal all the same */
+            t->entries[i].batch =
+                batch_ref(b); /* without memory nobody is told; it is in the journal all the same */
     t->rows_from = t->n;
     t->batch_bytes += b ? b->size_bytes : 0;
     batch_unref(b);
@@ -706,7 +707,7 @@ static void complete(struct ingest *in, int r)
 {
     ingest_note_store(in, r);
     settle(in, in->filling ^ 1, r); /* is_flying, still: what an answer sets off must not turn the groups */
-    if (r < 0) { /* the store has forgotten it, too */
+    if (r < 0) {                    /* the store has forgotten it, too */
         ingest_finish_rows(in);
         in->packet_record = 0;
         settle(in, in->filling, r);

@@ -10,8 +10,8 @@
  * acknowledged, and the senders send again.
  *
  * Samples (sampler.h) go the same way and are never answered: what the store does not take is dropped and
- * counted as refused. They wait up to INGEST_SAMPLES_MS (watched: INGEST_WATCHED_MS) for a group that is synced anyway, so that a reading
- * a second costs no sync of its own.
+ * counted as refused. They wait up to INGEST_SAMPLES_MS (watched: INGEST_WATCHED_MS) for a group that is
+ * synced anyway, so that a reading a second costs no sync of its own.
  *
  * Checkpoints: now and then, at the start of a segment, the ledger and what the owner keeps is written again,
  * a piece in each group, so that older segments are not needed at start and can give way (records.h,
@@ -30,7 +30,7 @@
 enum {
     INGEST_DELAY_MS = 5,
     INGEST_SAMPLES_MS = 1000,
-    INGEST_WATCHED_MS = 100, /* the same while somebody waits for them */
+    INGEST_WATCHED_MS = 100,       /* the same while somebody waits for them */
     INGEST_GROUP_BYTES = 1 << 20,  /* a group of that size is committed at once, */
     INGEST_BATCH_BYTES = 16 << 20, /* and one whose decoded batches hold that much */
     INGEST_GROUP_MAX = 24 << 20,   /* more is refused until the disk has caught up, */
@@ -49,7 +49,7 @@ struct ingest_source {
     void (*refuse)(struct ingest_source *s, const struct frame_refuse *refuse);
     /* May it say that? A block with one event that it may not say is refused as a whole. NULL = anything. */
     bool (*may)(struct ingest_source *s, const struct event *e);
-    bool is_behind;    /* waits for that block: */
+    bool is_behind; /* waits for that block: */
     struct frame_origin behind;
     uint64_t behind_seq;
 };

@@ -52,7 +52,7 @@ struct ingest {
     struct registry *registry;
     struct batch_builder *check;   /* for blocks */
     struct batch_builder *builder; /* for lines */
-    struct batch_builder *rows;    /* of samples, of many packets: those of this turn that have no batch yet */
+    struct batch_builder *rows; /* of samples, of many packets: those of this turn that have no batch yet */
     struct block_writer *writer;
     struct strbuf scratch;
     struct turn turns[LEDGER_GROUPS];
@@ -67,7 +67,7 @@ struct ingest {
     struct samples_scratch *samples;
     uint32_t packet_record, packets; /* in the group: the record of the last packet; packets in it */
     uint32_t segment;                /* what the next three are of */
-    uint32_t n_samplers; /* numbers given */
+    uint32_t n_samplers;             /* numbers given */
     uint32_t n_schemas;
     struct map schemas; /* struct schema * -> struct announced_schema */
 };
@@ -92,8 +92,8 @@ bool ingest_queue_packet(struct ingest *in, uint32_t from, uint32_t n, const str
                          struct position at);
 /* What is in in->rows becomes a batch. */
 void ingest_finish_rows(struct ingest *in);
-/* Keeps n events of b for on_batch, from number `from` on. Takes the reference, also on failure: then nobody is
- * told of them. */
+/* Keeps n events of b for on_batch, from number `from` on. Takes the reference, also on failure: then nobody
+ * is told of them. */
 void ingest_queue_batch(struct ingest *in, struct batch *b, uint32_t from, uint32_t n, struct position at);
 /* Where the record is that was appended last: in the group. */
 struct position ingest_last_record(const struct ingest *in);

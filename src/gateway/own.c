@@ -28,7 +28,7 @@ struct own {
     char host[HOST_MAX];
     struct batch *held; /* there was no room for the events from held_from on; NULL: there was */
     size_t held_from;
-    bool must_hold; /* own_hold */
+    bool must_hold;    /* own_hold */
     uint64_t numbered; /* the last number given: in a block */
     /* taken = passed + refused + no_memory + overrun + what waits, here or in a group */
     uint64_t taken, passed, refused, no_memory, overrun;
@@ -85,7 +85,8 @@ void own_destroy(struct own *o)
     mem_free(o);
 }
 
-static void add_event(struct own *o, uint8_t level, struct slice name, const struct named_value *values, size_t n)
+static void add_event(struct own *o, uint8_t level, struct slice name, const struct named_value *values,
+                      size_t n)
 {
     const struct event_head head = {.time_ns = clock_utc_ns(),
                                     .name = name,
@@ -140,13 +141,14 @@ static size_t leave_out(struct named_value *values, size_t n)
 void own_sensor_state(struct own *o, const struct directory_entry *e, enum directory_change change)
 {
     const char *status = change == DIRECTORY_GONE ? "gone" : directory_status_name(e->status);
-    bool is_trouble = change != DIRECTORY_GONE && (e->status == DIRECTORY_MISSING || e->status == DIRECTORY_FAILED);
+    bool is_trouble =
+        change != DIRECTORY_GONE && (e->status == DIRECTORY_MISSING || e->status == DIRECTORY_FAILED);
     struct named_value values[] = {
         {SLICE_LIT("target"), value_text(e->host)},
         {SLICE_LIT("sensor"), value_text(e->sensor)},
         {SLICE_LIT("status"), value_text(slice_str(status))},
-        {SLICE_LIT("before"), change == DIRECTORY_ADDED ? value_none()
-                                                        : value_text(slice_str(directory_status_name(e->before)))},
+        {SLICE_LIT("before"),
+         change == DIRECTORY_ADDED ? value_none() : value_text(slice_str(directory_status_name(e->before)))},
         {SLICE_LIT("mode"), text_or_none(e->mode)},
         {SLICE_LIT("every_ms"), e->every_ms ? value_uint(e->every_ms) : value_none()},
         {SLICE_LIT("why"), text_or_none(e->why)},
@@ -253,8 +255,7 @@ void own_ledger(struct own *o, const struct account *a, struct slice host)
         {SLICE_LIT("no_schema"), value_uint(a->no_schema)},
         {SLICE_LIT("queued"), value_uint(a->queued)},
     };
-    own_event(o, LEVEL_INFO, SLICE_LIT("ledger"), values,
-              leave_out(values, sizeof values / sizeof *values));
+    own_event(o, LEVEL_INFO, SLICE_LIT("ledger"), values, leave_out(values, sizeof values / sizeof *values));
 }
 
 /* The events of a batch from `from` on that fit a block; how many. */

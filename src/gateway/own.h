@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* own.h - the gateway's own events: what became of workers (`worker.state`), what people asked (`control`) and
- * what they were refused (`access.denied`), the ledger (`ledger`), sensors (`directory.sensor`), schemas
- * (`directory.schema`), and itself (`gateway.state`). They go through ingest like everybody's, under a producer of
- * their own: `gridline` and 8 random bytes. */
+/* own.h - the gateway's own events: what became of workers (`worker.state`), what people asked (`control`)
+ * and what they were refused (`access.denied`), the ledger (`ledger`), sensors (`directory.sensor`), schemas
+ * (`directory.schema`), and itself (`gateway.state`). They go through ingest like everybody's, under a
+ * producer of their own: `gridline` and 8 random bytes. */
 #ifndef GRIDLINE_GATEWAY_OWN_H
 #define GRIDLINE_GATEWAY_OWN_H
 
@@ -21,8 +21,8 @@ void own_destroy(struct own *o);           /* NULL is fine; after own_end and a 
 void own_event(struct own *o, uint8_t level, struct slice name, const struct named_value *values, size_t n);
 void own_worker_state(struct own *o, const struct worker *w, enum worker_state before, const char *why);
 void own_control(struct own *o, const struct control_done *d);
-/* At most OWN_DENIALS a second are told one by one; own_denials_rest, once a second and before the end, tells how
- * many more there were. */
+/* At most OWN_DENIALS a second are told one by one; own_denials_rest, once a second and before the end, tells
+ * how many more there were. */
 void own_denied(struct own *o, const struct access_denial *d);
 void own_denials_rest(struct own *o);
 void own_gateway_state(struct own *o, uint8_t level, const char *state, const char *why);
@@ -30,7 +30,8 @@ void own_gateway_state(struct own *o, uint8_t level, const char *state, const ch
 void own_ledger(struct own *o, const struct account *a, struct slice host);
 void own_sensor_state(struct own *o, const struct directory_entry *e, enum directory_change change);
 void own_schema_new(struct own *o, const struct directory_schema *s);
-/* While it is on, what is said is not put in a group, however much it is: for those who are called by ingest. */
+/* While it is on, what is said is not put in a group, however much it is: for those who are called by ingest.
+ */
 void own_hold(struct own *o, bool is_on);
 /* Puts what was said in the group, after a burst, not after each. What there is no room for waits, up to
  * OWN_WAITING_MAX events: then new ones are dropped and counted (ring_full). */

@@ -24,7 +24,7 @@ struct replay_reader {
     struct journal_batches *batches;
     struct replay_item items[REPLAY_ITEMS];
     size_t n;
-    bool has_pending;             /* an item that is beyond up_to waits: */
+    bool has_pending; /* an item that is beyond up_to waits: */
     struct replay_item pending;
     int error;
 };
@@ -295,4 +295,3 @@ void replay_ask(struct replay_reader *r, uint64_t up_to)
     (void)pthread_cond_signal(&all->wake);
     (void)pthread_mutex_unlock(&all->lock);
 }
-

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* replay.h - what is in the journal, for those who come late or are slow: read in a thread of its own, since the
- * loop never waits for a disk.
+/* replay.h - what is in the journal, for those who come late or are slow: read in a thread of its own, since
+ * the loop never waits for a disk.
  *
  * A reader is asked for a piece at a time (replay_ask): up to a record that is known to be settled, and about
  * REPLAY_PIECE bytes of batches. The answer comes on the loop, by on_piece; then it may be asked again. One

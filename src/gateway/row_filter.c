@@ -6,7 +6,8 @@
 
 #include <errno.h>
 
-int row_filter_init(struct row_filter *f, const char *name, struct slice where, int64_t now_ns, struct diag *why)
+int row_filter_init(struct row_filter *f, const char *name, struct slice where, int64_t now_ns,
+                    struct diag *why)
 {
     *f = (struct row_filter){.name = name};
     if (where.n == 0)

@@ -25,8 +25,8 @@ struct sampler {
     struct account *account; /* pinned */
     struct samples_reader *reader;
     struct ingest_source *limit; /* says what may be said; NULL = anything */
-    uint32_t segment; /* where it has been written; 0 = nowhere */
-    uint32_t number;  /* there */
+    uint32_t segment;            /* where it has been written; 0 = nowhere */
+    uint32_t number;             /* there */
     bool wants_announcements;
     uint8_t host_n; /* at most EVENT_ORIGIN_MAX */
     char host[];

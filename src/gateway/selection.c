@@ -14,7 +14,8 @@ static void put_key(struct strbuf *out, const struct select_spec *spec)
     strbuf_add_text(out, spec->where);
 }
 
-static struct selection *find_same(struct subscriptions *all, struct slice key, const struct access_view *view)
+static struct selection *find_same(struct subscriptions *all, struct slice key,
+                                   const struct access_view *view)
 {
     for (struct selection *s = all->selections; s; s = s->next)
         if (s->key && slice_eq(slice_of(s->key, s->key_n), key) && access_view_same(s->view, view))

@@ -31,7 +31,7 @@ struct session {
     struct access_identity who;
     struct access_view *says; /* what it may publish; NULL = anything, if may_publish */
     char *name;               /* for the log */
-    char *host; /* as HELLO said; NULL before */
+    char *host;               /* as HELLO said; NULL before */
     struct channel own;
     struct channel **relayed; /* by number, n_relayed of them; NULL where there is none */
     size_t n_relayed;
@@ -131,7 +131,8 @@ void session_send(struct session *s)
     struct strbuf *out = &s->all->out;
     bool is_lost = strbuf_failed(out) || stream_send(s->io, strbuf_slice(out)) < 0;
     strbuf_reset(out);
-    size_t max = SESSION_OUTPUT_MAX + (s->consumer ? FRAME_PAYLOAD_MAX : 0); /* a frame of events may be there */
+    size_t max =
+        SESSION_OUTPUT_MAX + (s->consumer ? FRAME_PAYLOAD_MAX : 0); /* a frame of events may be there */
     if (s->state == SESSION_CLOSING || (!is_lost && stream_waiting(s->io) <= max))
         return;
     if (log_limit_pass(&s->all->limit))
@@ -297,7 +298,8 @@ static bool may_say_hello(const struct session *s, const struct frame_hello *h)
         return may_consume(s);
     if (h->role == PEER_RELAY && s->who.kind == ACCESS_AGENT)
         return false;
-    /* A relay speaks for other hosts than its own: each is looked at when it registers, each event when it comes. */
+    /* A relay speaks for other hosts than its own: each is looked at when it registers, each event when it
+     * comes. */
     return access_check(&s->who, h->role == PEER_AGENT ? ACCESS_REGISTER : ACCESS_PUBLISH,
                         h->role == PEER_RELAY ? SLICE_LIT("") : h->host, SLICE_LIT(""));
 }

@@ -3,9 +3,10 @@
  *
  * A session owns its socket and ends itself. Bounds, a connection: SESSION_HELLO_MAX bytes and
  * SESSION_HELLO_MS until it has said who it is; then one largest frame (or line) of input and
- * SESSION_OUTPUT_MAX of answers that it does not read (a consumer's events wait in its subscriptions); a worker also what event/samples.h allows. Of those
- * that have not said who they are there are at most SESSIONS_WAITING: the one that has been silent longest
- * goes. A malformed frame ends its connection with BYE 2 and nobody else's.
+ * SESSION_OUTPUT_MAX of answers that it does not read (a consumer's events wait in its subscriptions); a
+ * worker also what event/samples.h allows. Of those that have not said who they are there are at most
+ * SESSIONS_WAITING: the one that has been silent longest goes. A malformed frame ends its connection with BYE
+ * 2 and nobody else's.
  *
  * A connection carries one worker (an agent's) or many (a relay's): each is a channel (channel.c). What a
  * peer may do is asked of access.h, here and in control.c only. Everything is on the loop. */
@@ -46,7 +47,7 @@ struct sessions {
     struct control *control;
     struct enrol *enrol;
     struct subscriptions *subscriptions; /* NULL: no subscriptions here */
-    const struct access *access; /* what all who come are judged by; NULL = what is built in */
+    const struct access *access;         /* what all who come are judged by; NULL = what is built in */
     /* Who a transport's handshake found; NULL when there are no transports. */
     int (*identify)(struct transport *t, struct access_identity *out);
     /* A worker's SENSORS, as they come; NULL = nobody wants to know. */

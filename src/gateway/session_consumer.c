@@ -78,11 +78,10 @@ static void on_gap(struct subscriber *s, uint32_t id, const struct subscription_
 {
     struct session_consumer *c = of(s);
     send_gathered(c);
-    frame_put_gap(&session_all(c->session)->out, &(struct frame_gap){.id = id,
-                                                                     .lost = gap->lost,
-                                                                     .reason = (uint16_t)gap->reason,
-                                                                     .from = gap->from,
-                                                                     .to = gap->to});
+    frame_put_gap(
+        &session_all(c->session)->out,
+        &(struct frame_gap){
+            .id = id, .lost = gap->lost, .reason = (uint16_t)gap->reason, .from = gap->from, .to = gap->to});
     session_send(c->session);
 }
 
@@ -135,7 +134,8 @@ static void on_subscribe(struct session_consumer *c, struct slice payload)
     struct subscription_options o = {.select = {.events = f.events, .where = f.where}};
     while (args_next(&f.options, &a)) {
         if (!subscription_option(&o, a.name, value_slice(a.value))) {
-            (void)diag_set(&why, E_PROTO, 0, "this gateway does not know the option '%.*s'", SLICE_ARG(a.name));
+            (void)diag_set(&why, E_PROTO, 0, "this gateway does not know the option '%.*s'",
+                           SLICE_ARG(a.name));
             answer(c, f.id, CONTROL_USAGE, why.message, at);
             return;
         }
@@ -159,8 +159,7 @@ static struct session_consumer *make(struct session *s)
         return NULL;
     }
     c->session = s;
-    c->subscriber =
-        (struct subscriber){.ops = &callbacks, .who = session_who(s), .name = session_name(s)};
+    c->subscriber = (struct subscriber){.ops = &callbacks, .who = session_who(s), .name = session_name(s)};
     return c;
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* session_consumer.h - a connection as a consumer's: its subscriptions, and their events as frames. Used by
- * session.c alone. Frames of several chunks go out in one call of the socket; their bytes are not copied unless
- * the socket is full. */
+ * session.c alone. Frames of several chunks go out in one call of the socket; their bytes are not copied
+ * unless the socket is full. */
 #ifndef GRIDLINE_GATEWAY_SESSION_CONSUMER_H
 #define GRIDLINE_GATEWAY_SESSION_CONSUMER_H
 

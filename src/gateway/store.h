@@ -25,10 +25,10 @@
 #include <stdint.h>
 
 enum store_type {
-    STORE_BLOCK = 1,     /* a block as it was received */
-    STORE_COUNTS = 2,    /* the payload of a COUNTS frame */
-    STORE_SAMPLES = 4,   /* packets of samples and what they need to be read (records.h) */
-    STORE_WORKER = 6,    /* a worker (worker.h) */
+    STORE_BLOCK = 1,      /* a block as it was received */
+    STORE_COUNTS = 2,     /* the payload of a COUNTS frame */
+    STORE_SAMPLES = 4,    /* packets of samples and what they need to be read (records.h) */
+    STORE_WORKER = 6,     /* a worker (worker.h) */
     STORE_CHECKPOINT = 7, /* the ledger, in pieces (records.h) */
     STORE_CURSOR = 8      /* of a durable subscription (cursors.h) */
 };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A subscription is live (its selection gives it what comes) or replaying (its reader gives it what is in the
- * journal). It goes from replaying to live on the loop, at a moment when everything up to the last settled record
- * has been read: nothing lies between. */
+ * journal). It goes from replaying to live on the loop, at a moment when everything up to the last settled
+ * record has been read: nothing lies between. */
 #include "gateway/subscription_internal.h"
 
 #include "base/clock.h"
@@ -21,18 +21,12 @@ bool subscription_option(struct subscription_options *o, struct slice name, stru
     const struct {
         const char *name;
         struct slice *to;
-    } all[] = {{"event", &o->select.events},
-               {"host", &o->select.hosts},
-               {"where", &o->select.where},
-               {"on_change", &o->select.on_change},
-               {"cross", &o->select.cross},
-               {"delta", &o->select.delta},
-               {"every", &o->select.every},
-               {"period", &o->period},
-               {"format", &o->format},
-               {"from", &o->from},
-               {"durable", &o->durable},
-               {"queue", &o->queue}};
+    } all[] = {{"event", &o->select.events}, {"host", &o->select.hosts},
+               {"where", &o->select.where},  {"on_change", &o->select.on_change},
+               {"cross", &o->select.cross},  {"delta", &o->select.delta},
+               {"every", &o->select.every},  {"period", &o->period},
+               {"format", &o->format},       {"from", &o->from},
+               {"durable", &o->durable},     {"queue", &o->queue}};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         if (slice_eq_str(name, all[i].name)) {
             *all[i].to = text;
@@ -344,17 +338,19 @@ static int open_durable(struct subscription *s, struct slice name, struct wish *
         return diag_set(why, E_PROTO, 0, "durable: this gateway keeps no journal");
     struct cursor_mark *m = cursors_find(all->options.cursors, name);
     if (m && !may_use(m, s->subscriber->who))
-        return diag_set(why, -EACCES, 0, "durable: somebody else has a subscription of that name; take another");
+        return diag_set(why, -EACCES, 0,
+                        "durable: somebody else has a subscription of that name; take another");
     if (!m) {
         m = cursors_open(all->options.cursors, name, w->is_now ? now : w->from, clock_utc_ns());
         if (m)
             m->who = hash_of(s->subscriber->who);
     }
     if (!m)
-        return diag_set(why, E_LIMIT, 0,
-                        "durable: a name of up to %d letters, digits, '.', '_', ':' and '-'; at most %d of them "
-                        "at a gateway",
-                        CURSOR_NAME_MAX, CURSORS_MAX);
+        return diag_set(
+            why, E_LIMIT, 0,
+            "durable: a name of up to %d letters, digits, '.', '_', ':' and '-'; at most %d of them "
+            "at a gateway",
+            CURSOR_NAME_MAX, CURSORS_MAX);
     if (m->owner)
         oust(m->owner);
     m->owner = s;
@@ -390,8 +386,7 @@ static int make(struct subscriptions *all, struct subscriber *to, const struct s
         access_view_destroy(view);
         return -ENOMEM;
     }
-    *s = (struct subscription){
-        .all = all, .subscriber = to, .format = w->format, .period_ns = w->period_ns};
+    *s = (struct subscription){.all = all, .subscriber = to, .format = w->format, .period_ns = w->period_ns};
     all->n++;
     queue_init(s, w->queue);
     int r;
@@ -588,7 +583,8 @@ int subscriptions_consumed_durable(struct subscriptions *all, struct slice name,
 {
     struct cursor_mark *m = all->options.cursors ? cursors_find(all->options.cursors, name) : NULL;
     const struct subscription *reader = m ? m->owner : NULL;
-    const struct position last = reader ? reader->position : (struct position){all->settled, UINT32_MAX, UINT32_MAX};
+    const struct position last =
+        reader ? reader->position : (struct position){all->settled, UINT32_MAX, UINT32_MAX};
     if (!m || !may_use(m, who))
         return E_NODATA;
     if (position_compare(p, last) > 0)
@@ -603,7 +599,8 @@ static void tell_positions(struct subscriptions *all, const struct selection *k)
     const struct position at = {all->settled, UINT32_MAX, UINT32_MAX};
     for (struct subscription *s = k->first; s; s = s->next_same) {
         const struct subscriber_ops *ops = s->subscriber->ops;
-        if (s->reader || s->n || s->told >= all->eventful || !ops->position || !ops->is_writable(s->subscriber))
+        if (s->reader || s->n || s->told >= all->eventful || !ops->position ||
+            !ops->is_writable(s->subscriber))
             continue;
         s->position = at;
         s->told = all->settled;

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* subscription.h - who wants which events, and the queue of each (JM-4, SV-1).
  *
- * Every batch that is in the journal is looked at once for each different selection (same patterns, same WHERE,
- * same view of access), and what passes is encoded once for each format of it: a chunk, which all who asked for
- * the same share by reference. Subscriptions that remember events (select.h) have a selection of their own.
+ * Every batch that is in the journal is looked at once for each different selection (same patterns, same
+ * WHERE, same view of access), and what passes is encoded once for each format of it: a chunk, which all who
+ * asked for the same share by reference. Subscriptions that remember events (select.h) have a selection of
+ * their own.
  *
  * A subscription has a bounded queue of chunks. A consumer that does not read loses the oldest of its own, is
  * told how many (a gap, at the place where they are missing), and costs nobody else anything. A durable one
@@ -12,7 +13,8 @@
  * Positions (net/subscribe.h) are places in the journal: a consumer that comes again with the last one it has
  * gets what it missed from there (replay.h), or a gap for what is gone, and then what comes.
  *
- *     subscriptions_batch(all, batch, position) for each batch; subscriptions_flush(all) after the last of them
+ *     subscriptions_batch(all, batch, position) for each batch; subscriptions_flush(all) after the last of
+ * them
  *
  * On the loop, one thread; replay reads the journal in its own. Cost: see `script/bench fanout`. */
 #ifndef GRIDLINE_GATEWAY_SUBSCRIPTION_H
@@ -27,9 +29,9 @@
 #include <event2/event.h>
 
 enum {
-    SUBSCRIPTIONS_MAX = 8192,        /* of all */
-    SUBSCRIPTIONS_OF_ONE = 64,       /* of one subscriber */
-    SUBSCRIPTION_QUEUE = 4 << 20,    /* bytes that may wait, by default */
+    SUBSCRIPTIONS_MAX = 8192,     /* of all */
+    SUBSCRIPTIONS_OF_ONE = 64,    /* of one subscriber */
+    SUBSCRIPTION_QUEUE = 4 << 20, /* bytes that may wait, by default */
     SUBSCRIPTION_QUEUE_MIN = 64 << 10,
     SUBSCRIPTION_QUEUE_MAX = 64 << 20
 };
@@ -96,8 +98,8 @@ void subscriptions_writable(struct subscriptions *all, struct subscriber *s);
 /* Its consumer is done with all up to there: moves a durable one's cursor. */
 void subscriptions_consumed(struct subscriptions *all, struct subscriber *s, uint32_t id, struct position p);
 
-/* The same by its name, for those who have no connection of their own: E_NODATA: there is none of that name; E_PROTO:
- * nobody was given that much. */
+/* The same by its name, for those who have no connection of their own: E_NODATA: there is none of that name;
+ * E_PROTO: nobody was given that much. */
 int subscriptions_consumed_durable(struct subscriptions *all, struct slice name, struct position p,
                                    const struct access_identity *who);
 

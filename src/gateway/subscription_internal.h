@@ -13,7 +13,7 @@ struct selection {
     struct selection *next, **at;
     struct selector *selector;
     struct access_view *view; /* NULL = everything */
-    char *key;                /* the texts of its spec; NULL: it remembers events, and is one subscription's */
+    char *key; /* the texts of its spec; NULL: it remembers events, and is one subscription's */
     size_t key_n;
     struct subscription *first;
     uint32_t live[CHUNK_FORMATS]; /* subscriptions that get what comes now */
@@ -30,9 +30,9 @@ struct waiting {
 struct subscription {
     struct subscriptions *all;
     struct subscriber *subscriber;
-    struct subscription *next;                     /* of the subscriber */
+    struct subscription *next;                      /* of the subscriber */
     struct subscription *next_same, *previous_same; /* of the selection */
-    struct subscription *next_ready;               /* with something to send at the next flush */
+    struct subscription *next_ready;                /* with something to send at the next flush */
     bool is_ready;
     uint32_t id;
     struct selection *selection;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is dropped is dropped from the front: a slow consumer gets what is new, and is told before it how much is
- * missing. */
+/* What is dropped is dropped from the front: a slow consumer gets what is new, and is told before it how much
+ * is missing. */
 #include "gateway/subscription_internal.h"
 
 #include "base/mem.h"
@@ -120,7 +120,8 @@ void queue_chunk(struct subscription *s, struct chunk *c)
     while (s->n && !s->reader && s->bytes + cost(&w) > s->max_bytes)
         drop_front(s);
     if (!put(s, w)) {
-        note_dropped(s, c->count, c->last); /* no memory; it is the last, and the gap is told first: the sum is right */
+        note_dropped(s, c->count,
+                     c->last); /* no memory; it is the last, and the gap is told first: the sum is right */
         chunk_unref(c);
     }
 }

@@ -71,9 +71,11 @@ static void remove_durable(void *arg, struct control_turn *t)
     if (r == 0)
         control_end(t, CONTROL_DONE, (struct args){0}, "%s", "");
     else if (r == -EBUSY)
-        control_end(t, CONTROL_FAILED, (struct args){0}, "%s", "a consumer reads by that name now; stop it first");
+        control_end(t, CONTROL_FAILED, (struct args){0}, "%s",
+                    "a consumer reads by that name now; stop it first");
     else
-        control_end(t, CONTROL_NOT_FOUND, (struct args){0}, "%s", "there is no durable subscription of that name");
+        control_end(t, CONTROL_NOT_FOUND, (struct args){0}, "%s",
+                    "there is no durable subscription of that name");
 }
 
 /* For consumers by HTTP: `position` is one that was given with events. */
@@ -84,13 +86,17 @@ static void move_durable(void *arg, struct control_turn *t)
     bool is_elsewhere;
     struct slice text =
         api_position_from(args_text(control_args(t), "position"), subscriptions_journal(arg), &is_elsewhere);
-    int r = is_elsewhere || !position_parse(text, &p) ? E_PROTO : subscriptions_consumed_durable(arg, name, p, control_who(t));
+    int r = is_elsewhere || !position_parse(text, &p)
+                ? E_PROTO
+                : subscriptions_consumed_durable(arg, name, p, control_who(t));
     if (r == 0)
         control_end(t, CONTROL_DONE, (struct args){0}, "%s", "");
     else if (r == E_NODATA)
-        control_end(t, CONTROL_NOT_FOUND, (struct args){0}, "%s", "there is no durable subscription of that name");
+        control_end(t, CONTROL_NOT_FOUND, (struct args){0}, "%s",
+                    "there is no durable subscription of that name");
     else
-        control_end(t, CONTROL_USAGE, (struct args){0}, "%s", "position: one that was given with events, here");
+        control_end(t, CONTROL_USAGE, (struct args){0}, "%s",
+                    "position: one that was given with events, here");
 }
 
 static const struct control_verb verbs[] = {{"subscriptions", ACCESS_LOOKUP, list},

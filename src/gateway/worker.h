@@ -55,7 +55,7 @@ struct worker {
     uint64_t datagrams_before;   /* of these, sent before this gateway knew the origin: to another, or to its
                                     last run */
     int64_t clock_offset_ns; /* its local clock against ours at registration; bound is half the rtt it saw */
-    char *address;               /* of its connection, or its last one: "10.0.0.7:4711"; NULL = not known */
+    char *address;           /* of its connection, or its last one: "10.0.0.7:4711"; NULL = not known */
     char *properties, *settings; /* args lists as bytes (args_put); "" = none */
     uint32_t properties_n, settings_n;
 };

@@ -11,8 +11,8 @@
 #include "event/value.h"
 
 enum {
-    ARGS_MAX = 256,          /* values of a list */
-    ARGS_NAME_MAX = 128,     /* bytes of a name: [A-Za-z0-9._:-] */
+    ARGS_MAX = 256,           /* values of a list */
+    ARGS_NAME_MAX = 128,      /* bytes of a name: [A-Za-z0-9._:-] */
     ARGS_TEXT_MAX = 512 << 10 /* bytes of one value */
 };
 

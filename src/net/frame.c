@@ -150,7 +150,8 @@ bool frame_same_origin(const struct frame_origin *a, const struct frame_origin *
 
 void frame_put_hello(struct strbuf *out, const struct frame_hello *h)
 {
-    frame_put_head(out, FRAME_HELLO, 0, 2 + 2 + 1 + ORIGIN_SIZE + 8 + text_size(h->host) + text_size(h->prog));
+    frame_put_head(out, FRAME_HELLO, 0,
+                   2 + 2 + 1 + ORIGIN_SIZE + 8 + text_size(h->host) + text_size(h->prog));
     strbuf_add_u16(out, h->minor_low);
     strbuf_add_u16(out, h->minor_high);
     put_u8(out, h->role);

@@ -56,10 +56,10 @@ enum frame_type {
 enum frame_peer { PEER_PROGRAM = 1, PEER_AGENT = 2, PEER_RELAY = 3, PEER_CONSUMER = 4 };
 
 enum frame_refusal {
-    REFUSE_MALFORMED = 1, /* the block can't be read */
-    REFUSE_STORAGE = 2,   /* can't be stored now */
-    REFUSE_LIMIT = 3,     /* over a limit of the receiver */
-    REFUSE_TOO_OLD = 4,   /* outside the deduplication window */
+    REFUSE_MALFORMED = 1,  /* the block can't be read */
+    REFUSE_STORAGE = 2,    /* can't be stored now */
+    REFUSE_LIMIT = 3,      /* over a limit of the receiver */
+    REFUSE_TOO_OLD = 4,    /* outside the deduplication window */
     REFUSE_NOT_ALLOWED = 5 /* of a host that the sender may not speak for */
 };
 

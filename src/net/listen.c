@@ -58,7 +58,8 @@ static void on_accept(struct evconnlistener *socket, evutil_socket_t fd, struct 
         strbuf_add_str(&name, "unix");
     } else {
         /* An answer behind a ticket would wait for the ticket's acknowledgement: 40 ms. */
-        (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &(int){1}, sizeof(int)); /* slower without, not wrong */
+        (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &(int){1},
+                         sizeof(int)); /* slower without, not wrong */
         listen_print(sa, (socklen_t)len, &name);
     }
     peer.name = name.n ? name.p : "peer";
@@ -134,16 +135,18 @@ static int start_tcp(struct listener *l, struct event_base *base, struct slice r
     int r = listen_resolve(rest, SOCK_STREAM, &found, why);
     if (r < 0)
         return r;
-    bool is_any = rest.n && rest.p[0] == '*', may = l->is_tls || (flags & LISTEN_INSECURE) || listen_is_loopback(found->ai_addr);
+    bool is_any = rest.n && rest.p[0] == '*',
+         may = l->is_tls || (flags & LISTEN_INSECURE) || listen_is_loopback(found->ai_addr);
     if (may)
         r = is_any ? start_any(l, base, found->ai_addr, found->ai_addrlen)
                    : start(l, base, found->ai_addr, found->ai_addrlen);
     freeaddrinfo(found);
     if (!may)
-        return diag_set(why, -EACCES, 0,
-                        "listen address %.*s is not a loopback address: other hosts need TLS (tls://%.*s), or "
-                        "`insecure = true`",
-                        SLICE_ARG(rest), SLICE_ARG(rest));
+        return diag_set(
+            why, -EACCES, 0,
+            "listen address %.*s is not a loopback address: other hosts need TLS (tls://%.*s), or "
+            "`insecure = true`",
+            SLICE_ARG(rest), SLICE_ARG(rest));
     if (r < 0)
         return diag_set(why, r, 0, "listen address %.*s: %s", SLICE_ARG(rest), err_text(r));
     struct sockaddr_storage bound;
@@ -187,10 +190,11 @@ static int start_unix(struct listener *l, struct event_base *base, struct slice 
     return 0;
 }
 
-int listener_create(struct event_base *base, struct slice address, unsigned flags, listen_accept accept, void *arg,
-                    struct listener **out, struct diag *why)
+int listener_create(struct event_base *base, struct slice address, unsigned flags, listen_accept accept,
+                    void *arg, struct listener **out, struct diag *why)
 {
-    const struct slice is_unix = SLICE_LIT("unix:"), is_tcp = SLICE_LIT("tcp://"), is_tls = SLICE_LIT("tls://");
+    const struct slice is_unix = SLICE_LIT("unix:"), is_tcp = SLICE_LIT("tcp://"),
+                       is_tls = SLICE_LIT("tls://");
     struct listener *l = mem_alloc(sizeof *l);
     l->accept = accept;
     l->arg = arg;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Payload: u8 flags (1 = more follows, 2 = a list begins), u32 number of sensors, then a list of named values each (args.h). Names that
- * are not known are skipped, so that a later version can say more. */
+/* Payload: u8 flags (1 = more follows, 2 = a list begins), u32 number of sensors, then a list of named values
+ * each (args.h). Names that are not known are skipped, so that a later version can say more. */
 #include "net/sensors.h"
 
 #include "base/text.h"

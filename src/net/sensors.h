@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* sensors.h - SENSORS (docs/protocol.md, "Sensors"): an agent's whole list of sensors, within its registration. It
- * replaces the list before. One that is large comes in several frames: the first says so, all but the last say that
- * more follow. As frame.h: pure functions, slices borrowed from the payload. */
+/* sensors.h - SENSORS (docs/protocol.md, "Sensors"): an agent's whole list of sensors, within its
+ * registration. It replaces the list before. One that is large comes in several frames: the first says so,
+ * all but the last say that more follow. As frame.h: pure functions, slices borrowed from the payload. */
 #ifndef GRIDLINE_NET_SENSORS_H
 #define GRIDLINE_NET_SENSORS_H
 
@@ -53,6 +53,7 @@ struct sensors_writer {
 void sensors_begin(struct sensors_writer *w, struct strbuf *out);
 /* false: it can't be said: the list is full, or something is longer than it may be. It is left out. */
 bool sensors_add(struct sensors_writer *w, const struct sensors_one *s);
-void sensors_end(struct sensors_writer *w); /* frees what the writer holds; *out says whether memory ran out */
+void sensors_end(
+    struct sensors_writer *w); /* frees what the writer holds; *out says whether memory ran out */
 
 #endif

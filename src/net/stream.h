@@ -16,7 +16,11 @@
 
 #include <event2/event.h>
 
-enum { STREAM_READ = 64 << 10 /* bytes of one recv */, STREAM_ROUNDS = 4 /* recvs of one wake-up */, STREAM_PARTS = 64 };
+enum {
+    STREAM_READ = 64 << 10 /* bytes of one recv */,
+    STREAM_ROUNDS = 4 /* recvs of one wake-up */,
+    STREAM_PARTS = 64
+};
 
 /* What the streams of one loop share. */
 struct stream_loop;

@@ -43,7 +43,8 @@ bool position_parse(struct slice text, struct position *out)
     if (!take_number(&rest, UINT64_MAX, &record))
         return false;
     bool is_whole = text.n && text.p[text.n - 1] != '-';
-    if (rest.n && (!take_number(&rest, UINT32_MAX, &part) || !take_number(&rest, UINT32_MAX, &event) || rest.n))
+    if (rest.n &&
+        (!take_number(&rest, UINT32_MAX, &part) || !take_number(&rest, UINT32_MAX, &event) || rest.n))
         return false;
     if (!is_whole)
         return false;

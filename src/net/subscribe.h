@@ -35,14 +35,12 @@ bool position_parse(struct slice text, struct position *out);
  * know one of them refuses the subscription. The same names everywhere: frames, HTTP, XML-RPC, commands.
  *     host       patterns of host names by commas
  *     on_change  fields by commas, or "*": only events in which one of them has another value than before
- *     cross      FIELD:LEVEL[:HYSTERESIS]: only events that cross it, up (>= LEVEL) or down (< LEVEL - HYSTERESIS)
- *     delta      FIELD:AMOUNT or FIELD:N%: only events that far from the one given last
- *     every      a duration: of each stream at most one event in that time
- *     period     a duration: how often sensors that run on request are to be read
- *     format     binary (default), ndjson, ulm, bp, xml: what EVENTS carries
- *     from       a position, "oldest", or "now" (default)
- *     durable    a name: never dropped, goes on where its consumer has said CONSUMED
- *     queue      bytes that may wait for this consumer */
+ *     cross      FIELD:LEVEL[:HYSTERESIS]: only events that cross it, up (>= LEVEL) or down (< LEVEL -
+ * HYSTERESIS) delta      FIELD:AMOUNT or FIELD:N%: only events that far from the one given last every      a
+ * duration: of each stream at most one event in that time period     a duration: how often sensors that run
+ * on request are to be read format     binary (default), ndjson, ulm, bp, xml: what EVENTS carries from a
+ * position, "oldest", or "now" (default) durable    a name: never dropped, goes on where its consumer has
+ * said CONSUMED queue      bytes that may wait for this consumer */
 struct frame_subscribe {
     uint32_t id;         /* the consumer's choice */
     struct slice events; /* patterns of event names, separated by commas; "" = all */
@@ -55,7 +53,7 @@ struct frame_subscribed {
     uint16_t status; /* enum control_status: 0 = it runs; else text says why not */
     struct slice text;
     struct position position; /* what comes is behind this; record 0 from who keeps no journal */
-    uint64_t journal;         /* which journal that is a place in: another one has another number; 0 = not told */
+    uint64_t journal; /* which journal that is a place in: another one has another number; 0 = not told */
 };
 
 struct frame_events {
@@ -89,8 +87,8 @@ void frame_put_gap(struct strbuf *out, const struct frame_gap *g);
 int frame_get_gap(struct slice payload, struct frame_gap *out);
 void frame_put_unsubscribe(struct strbuf *out, uint32_t id);
 int frame_get_unsubscribe(struct slice payload, uint32_t *id);
-/* POSITION: a consumer that nothing passed for is up to here all the same. CONSUMED: it is done with all up to
- * there. */
+/* POSITION: a consumer that nothing passed for is up to here all the same. CONSUMED: it is done with all up
+ * to there. */
 void frame_put_position(struct strbuf *out, enum subscribe_frame type, uint32_t id, struct position p);
 int frame_get_position(struct slice payload, uint32_t *id, struct position *out);
 

@@ -44,8 +44,8 @@ int token_parse(struct slice text, struct token *out, struct diag *why);
  */
 int token_make(const char *folder, struct token *t, int64_t now_ns, int64_t expires_ns, struct diag *why);
 
-/* A token for HTTP (docs/access.md): "glh_" and 32 random bytes in base64url; and its SHA-256 in hex, which is what a
- * gateway's configuration has. -ENOMEM, -EIO. */
+/* A token for HTTP (docs/access.md): "glh_" and 32 random bytes in base64url; and its SHA-256 in hex, which
+ * is what a gateway's configuration has. -ENOMEM, -EIO. */
 int token_make_http(struct strbuf *token, struct strbuf *sha256);
 
 /* What a token that was taken allows. */

@@ -166,8 +166,9 @@ static void fuzz_subscribe(struct slice payload)
     if (frame_get_subscribe(payload, &a) < 0)
         return;
     frame_put_subscribe(&out, &a);
-    check(frame_get_subscribe(again(FRAME_SUBSCRIBE), &b) == 0 && a.id == b.id && slice_eq(a.events, b.events) &&
-          slice_eq(a.where, b.where) && slice_eq(a.options.bytes, b.options.bytes));
+    check(frame_get_subscribe(again(FRAME_SUBSCRIBE), &b) == 0 && a.id == b.id &&
+          slice_eq(a.events, b.events) && slice_eq(a.where, b.where) &&
+          slice_eq(a.options.bytes, b.options.bytes));
 }
 
 static void fuzz_subscribed(struct slice payload)
@@ -177,7 +178,8 @@ static void fuzz_subscribed(struct slice payload)
         return;
     frame_put_subscribed(&out, &a);
     check(frame_get_subscribed(again(FRAME_SUBSCRIBED), &b) == 0 && a.id == b.id && a.status == b.status &&
-          slice_eq(a.text, b.text) && a.journal == b.journal && position_compare(a.position, b.position) == 0);
+          slice_eq(a.text, b.text) && a.journal == b.journal &&
+          position_compare(a.position, b.position) == 0);
 }
 
 static void fuzz_events(struct slice payload)
@@ -208,7 +210,8 @@ static void fuzz_position(struct slice payload)
     if (frame_get_position(payload, &id, &a) < 0)
         return;
     frame_put_position(&out, FRAME_POSITION, id, a);
-    check(frame_get_position(again(FRAME_POSITION), &same, &b) == 0 && id == same && position_compare(a, b) == 0);
+    check(frame_get_position(again(FRAME_POSITION), &same, &b) == 0 && id == same &&
+          position_compare(a, b) == 0);
     check(position_parse(slice_of(text, position_print(text, a)), &b) && position_compare(a, b) == 0);
 }
 
@@ -228,7 +231,8 @@ static void fuzz_demand(struct slice payload)
           slice_eq(a.list, b.list));
 }
 
-/* One by one: names that are not known are lost on the way, and the frames need not be cut in the same places. */
+/* One by one: names that are not known are lost on the way, and the frames need not be cut in the same
+ * places. */
 static void fuzz_sensors(struct slice payload)
 {
     struct frame_sensors list, same;

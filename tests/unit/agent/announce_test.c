@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The agent's list of sensors: sent when it is granted a lease and when something is different, and not otherwise. Real
- * sensors in a real manager; the gateway is made of sockets. */
+/* The agent's list of sensors: sent when it is granted a lease and when something is different, and not
+ * otherwise. Real sensors in a real manager; the gateway is made of sockets. */
 #include "unit/agent/fake_gateway.h"
 
 #include "agent/announce.h"
@@ -30,8 +30,9 @@ static void configure(struct world *w, const char *const *settings, size_t n)
     manager_configure(w->manager, w->config);
     config_destroy(old);
 }
-#define configure_as(w, ...)                                                                                           \
-    configure(w, (const char *const[]){__VA_ARGS__}, sizeof((const char *const[]){__VA_ARGS__}) / sizeof(char *))
+#define configure_as(w, ...)                         \
+    configure(w, (const char *const[]){__VA_ARGS__}, \
+              sizeof((const char *const[]){__VA_ARGS__}) / sizeof(char *))
 
 static void open_world(struct world *w)
 {
@@ -43,7 +44,8 @@ static void open_world(struct world *w)
     w->flow = flow_create("node7");
     w->manager = manager_create(w->base, &w->env, w->flow);
     w->announce = announce_create(w->manager);
-    const struct upstream_options o = {.gateways = w->g.address, .host = "node7", .queue_max = 1 << 20, .ops = &none};
+    const struct upstream_options o = {
+        .gateways = w->g.address, .host = "node7", .queue_max = 1 << 20, .ops = &none};
     if (upstream_create(&o, &w->u, &why) < 0)
         fail_msg("%s", why.message);
 }
@@ -109,8 +111,8 @@ static struct sensors_one next_list(struct world *w, char *out, size_t size)
     out[0] = '\0';
     while (sensors_next(&list, &one)) {
         first = first.sensor.n ? first : one;
-        n += (size_t)snprintf(out + n, size - n, "%.*s:%.*s:%.*s:%u ", SLICE_ARG(one.sensor), SLICE_ARG(one.mode),
-                              SLICE_ARG(one.status), (unsigned)one.every_ms);
+        n += (size_t)snprintf(out + n, size - n, "%.*s:%.*s:%.*s:%u ", SLICE_ARG(one.sensor),
+                              SLICE_ARG(one.mode), SLICE_ARG(one.status), (unsigned)one.every_ms);
     }
     return first;
 }

@@ -151,7 +151,8 @@ static void patterns_and_predicate(void **state)
     struct strbuf in = {0};
     begin(&s);
     int fd = dial(&s);
-    say(fd, &(struct frame_subscribe){.id = 7, .events = SLICE_LIT("cpu,disk*"), .where = SLICE_LIT("v > 1")}, PEER_CONSUMER);
+    say(fd, &(struct frame_subscribe){.id = 7, .events = SLICE_LIT("cpu,disk*"), .where = SLICE_LIT("v > 1")},
+        PEER_CONSUMER);
     receive(&s, fd, &in);
     struct got g = count(&in);
     assert_int_equal(g.frames[FRAME_WELCOME], 1);
@@ -181,10 +182,9 @@ static void subscribe_with(int fd, uint32_t id, const char *option, struct value
     struct args_writer w = {0};
     struct strbuf out = {0};
     args_add(&w, slice_str(option), value);
-    frame_put_subscribe(&out, &(struct frame_subscribe){.id = id,
-                                                        .events = SLICE_LIT("cpu"),
-                                                        .where = SLICE_LIT(""),
-                                                        .options = args_of(&w)});
+    frame_put_subscribe(
+        &out, &(struct frame_subscribe){
+                  .id = id, .events = SLICE_LIT("cpu"), .where = SLICE_LIT(""), .options = args_of(&w)});
     assert_int_equal(write(fd, out.p, out.n), out.n);
     strbuf_fini(&out);
     args_writer_fini(&w);
@@ -257,7 +257,8 @@ static void everything_asks_for_nothing(void **state)
     struct strbuf in = {0};
     begin(&s);
     int fd = dial(&s);
-    say(fd, &(struct frame_subscribe){.id = 1, .events = SLICE_LIT(""), .where = SLICE_LIT("")}, PEER_CONSUMER);
+    say(fd, &(struct frame_subscribe){.id = 1, .events = SLICE_LIT(""), .where = SLICE_LIT("")},
+        PEER_CONSUMER);
     receive(&s, fd, &in);
     assert_true(local_has_any(s.local));
     assert_false(local_asks(s.local, "cpu"));
@@ -280,8 +281,10 @@ static void slow_consumer(void **state)
     struct got quick = {0};
     begin(&s);
     int slow = dial(&s), fast = dial(&s);
-    say(slow, &(struct frame_subscribe){.id = 1, .events = SLICE_LIT(""), .where = SLICE_LIT("")}, PEER_CONSUMER);
-    say(fast, &(struct frame_subscribe){.id = 1, .events = SLICE_LIT(""), .where = SLICE_LIT("")}, PEER_CONSUMER);
+    say(slow, &(struct frame_subscribe){.id = 1, .events = SLICE_LIT(""), .where = SLICE_LIT("")},
+        PEER_CONSUMER);
+    say(fast, &(struct frame_subscribe){.id = 1, .events = SLICE_LIT(""), .where = SLICE_LIT("")},
+        PEER_CONSUMER);
     receive(&s, fast, &quick_in);
     (void)count(&quick_in);
     for (int i = 0; i < EVENTS; i++) {
@@ -315,7 +318,8 @@ static void refusals(void **state)
     struct strbuf in = {0};
     begin(&s);
     int bad = dial(&s), program = dial(&s);
-    say(bad, &(struct frame_subscribe){.id = 1, .events = SLICE_LIT("cpu"), .where = SLICE_LIT("v >")}, PEER_CONSUMER);
+    say(bad, &(struct frame_subscribe){.id = 1, .events = SLICE_LIT("cpu"), .where = SLICE_LIT("v >")},
+        PEER_CONSUMER);
     receive(&s, bad, &in);
     assert_int_not_equal(count(&in).status, 0);
     assert_int_equal(s.changes, 0);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The agent's end of lease, datagrams and control, against a gateway made of sockets. Time is the test's: what depends
- * on it is asked for by moving it. */
+/* The agent's end of lease, datagrams and control, against a gateway made of sockets. Time is the test's:
+ * what depends on it is asked for by moving it. */
 #include "unit/agent/fake_gateway.h"
 
 #include "agent/upstream_internal.h"
@@ -148,7 +148,8 @@ static void world_open(struct world *w)
     *w = (struct world){.now_ns = clock_mono_ns()};
     fake_open(&w->g[0]);
     fake_open(&w->g[1]);
-    w->options = (struct upstream_options){.gateways = w->g[0].address, .host = "node7", .ops = &ops, .arg = w};
+    w->options =
+        (struct upstream_options){.gateways = w->g[0].address, .host = "node7", .ops = &ops, .arg = w};
     w->config = (struct sensor_config){.ops = sensor_find(SLICE_LIT("vector")),
                                        .name = "vector",
                                        .every_ns = NS_PER_S,
@@ -188,14 +189,14 @@ static void turn(struct world *w)
 }
 
 /* Until the condition holds: bytes need a moment on their way, whatever the test's time. */
-#define until(w, condition)                                                                                  \
-    do {                                                                                                     \
-        int tries_ = 0;                                                                                      \
-        for (turn(w); !(condition); turn(w)) {                                                               \
-            (void)poll(NULL, 0, 1);                                                                          \
-            if (++tries_ > 20000)                                                                            \
-                fail_msg("never: %s", #condition);                                                           \
-        }                                                                                                    \
+#define until(w, condition)                        \
+    do {                                           \
+        int tries_ = 0;                            \
+        for (turn(w); !(condition); turn(w)) {     \
+            (void)poll(NULL, 0, 1);                \
+            if (++tries_ > 20000)                  \
+                fail_msg("never: %s", #condition); \
+        }                                          \
     } while (0)
 
 /* Time for everything that could still come to be there: for what must not happen. */
@@ -362,8 +363,8 @@ static bool has_all(struct world *w)
 {
     take_frames(w);
     take_datagrams(w);
-    return w->rows + w->lost == w->u->counts.passed - w->passed_before && w->came == w->u->datagrams.total + w->u->datagrams.sent &&
-           are_known(w->u);
+    return w->rows + w->lost == w->u->counts.passed - w->passed_before &&
+           w->came == w->u->datagrams.total + w->u->datagrams.sent && are_known(w->u);
 }
 
 static void feed(struct world *w)
@@ -382,8 +383,9 @@ static void fill_row(struct world *w, double scale)
 {
     const struct sensor_schema *schema = &w->config.ops->schemas[0];
     for (size_t i = 0; i < schema->n_fields; i++)
-        w->row[i] = schema->fields[i].type == VALUE_FLOAT ? value_float(round((double)(i + 1) * scale * 100) / 100)
-                                                          : value_uint((uint64_t)((double)(i + 1) * scale));
+        w->row[i] = schema->fields[i].type == VALUE_FLOAT
+                        ? value_float(round((double)(i + 1) * scale * 100) / 100)
+                        : value_uint((uint64_t)((double)(i + 1) * scale));
 }
 
 static void check_last(const struct world *w)
@@ -411,8 +413,10 @@ static void test_registers_and_renews(void **state)
     assert_true(fake_next(&w.g[0], FRAME_SAMPLES_ORIGIN, &payload)); /* behind it */
     struct args_writer settings = {0};
     args_add_text(&settings, "vector.every", SLICE_LIT("2s"));
-    lease_as(&w, &w.g[0], &(struct frame_lease){.t0_ns = r.t0_ns, .t1_ns = 5, .t2_ns = 6, .has_settings = true,
-                                                .settings = args_of(&settings)});
+    lease_as(
+        &w, &w.g[0],
+        &(struct frame_lease){
+            .t0_ns = r.t0_ns, .t1_ns = 5, .t2_ns = 6, .has_settings = true, .settings = args_of(&settings)});
     args_writer_fini(&settings);
     until(&w, w.leases == 1);
     assert_int_equal(w.worker, WORKER);
@@ -430,8 +434,11 @@ static void test_registers_and_renews(void **state)
     pass(&w, RENEW - 1);
     settle(&w);
     assert_int_equal(fake_count(&w.g[0], FRAME_RENEW), 0);
-    upstream_event(w.u, &(struct event){.time_ns = 1, .host = SLICE_LIT("node7"), .prog = SLICE_LIT("p"),
-                                        .schema = streams_schema(w.streams, 0), .values = w.row});
+    upstream_event(w.u, &(struct event){.time_ns = 1,
+                                        .host = SLICE_LIT("node7"),
+                                        .prog = SLICE_LIT("p"),
+                                        .schema = streams_schema(w.streams, 0),
+                                        .values = w.row});
     upstream_flush(w.u);
     fill_row(&w, 1);
     sample(&w);
@@ -614,14 +621,16 @@ static void seal_destroy_fake(void *seal)
     assert_ptr_equal(seal, &seals_made);
     seals_made--;
 }
-static int64_t seal_close_fake(void *seal, const unsigned char key[LEASE_KEY], uint32_t key_id, unsigned char *p, size_t n)
+static int64_t seal_close_fake(void *seal, const unsigned char key[LEASE_KEY], uint32_t key_id,
+                               unsigned char *p, size_t n)
 {
     assert_ptr_equal(seal, &seals_made);
     assert_int_equal(p[1], key_id & 255);
     memset(p + n, key[0], DATAGRAM_TAG);
     return (int64_t)n + DATAGRAM_TAG;
 }
-static const struct secure_ops secure = {.seal_create = seal_create_fake, .seal_destroy = seal_destroy_fake, .seal_close = seal_close_fake};
+static const struct secure_ops secure = {
+    .seal_create = seal_create_fake, .seal_destroy = seal_destroy_fake, .seal_close = seal_close_fake};
 
 /* ---------------------------------------------------------------- datagrams */
 
@@ -739,7 +748,8 @@ static void test_a_few_lost_stay(void **state)
 }
 
 /* What a busy host of a large site may say, from one sample to the next. */
-static const double heights[] = {100, 100, 100, 65000, 512, 2e12, 1.5e12, 90000, 4e6, 2e6, 64000, 900000, 4096, 1e6, 2.5e10, 100000, 3e7, 1e6};
+static const double heights[] = {100, 100,   100,    65000, 512, 2e12,   1.5e12, 90000, 4e6,
+                                 2e6, 64000, 900000, 4096,  1e6, 2.5e10, 100000, 3e7,   1e6};
 
 static void test_vector_fits(void **state)
 {
@@ -749,8 +759,10 @@ static void test_vector_fits(void **state)
     (void)state;
     world_open(&w);
     w.options.secure = &secure;
-    start_with_datagrams(&w, &(struct frame_lease){.level = SEAL_PRIVATE, .key_id = 9, .key = SLICE_LIT("0123456789abcdef")});
-    w.u->counts.passed = w.u->counts.given = w.passed_before = UINT64_C(1) << 35; /* a thousand years of them */
+    start_with_datagrams(
+        &w, &(struct frame_lease){.level = SEAL_PRIVATE, .key_id = 9, .key = SLICE_LIT("0123456789abcdef")});
+    w.u->counts.passed = w.u->counts.given = w.passed_before = UINT64_C(1)
+                                                               << 35; /* a thousand years of them */
     const struct sensor_schema *schema = &w.config.ops->schemas[0];
     assert_int_equal(schema->n_fields, sizeof heights / sizeof *heights);
     for (unsigned i = 0; i < ROWS; i++) {
@@ -802,8 +814,11 @@ static void test_no_seal_no_datagrams(void **state)
     (void)state;
     world_open(&w);
     start(&w);
-    grant(&w, &w.g[0], &(struct frame_lease){.udp_port = w.g[0].udp_port, .level = SEAL_PRIVATE, .key_id = 1,
-                                             .key = SLICE_LIT("0123456789abcdef")});
+    grant(&w, &w.g[0],
+          &(struct frame_lease){.udp_port = w.g[0].udp_port,
+                                .level = SEAL_PRIVATE,
+                                .key_id = 1,
+                                .key = SLICE_LIT("0123456789abcdef")});
     assert_true(w.u->is_rolling);
     fill_row(&w, 1);
     sample(&w);

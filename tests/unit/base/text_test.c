@@ -9,8 +9,9 @@ static void test_utf8(void **state)
     (void)state;
     assert_true(text_is_utf8(SLICE_LIT("plain ascii, longer than eight bytes")));
     assert_true(text_is_utf8(SLICE_LIT("gr\xc3\xbc\xc3\x9f \xe2\x82\xac \xf0\x9f\x98\x80")));
-    static const char *const bad[] = {"\x80",         "\xc0\xaf",     "\xc3",             "\xe0\x80\xaf", "\xed\xa0\x80",
-                                      "\xf4\x90\x80\x80", "\xff",     "12345678\xe2\x82", "a\xf8\x88\x80\x80\x80"};
+    static const char *const bad[] = {"\x80",         "\xc0\xaf",         "\xc3",
+                                      "\xe0\x80\xaf", "\xed\xa0\x80",     "\xf4\x90\x80\x80",
+                                      "\xff",         "12345678\xe2\x82", "a\xf8\x88\x80\x80\x80"};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
         assert_false(text_is_utf8(slice_str(bad[i])));
 }
@@ -46,10 +47,22 @@ static void test_glob(void **state)
         const char *pattern, *text;
         bool hit;
     } cases[] = {
-        {"*", "", true},           {"*", "abc", true},      {"a*c", "abbbc", true}, {"a*c", "abbb", false},
-        {"a?c", "abc", true},      {"a?c", "ac", false},    {"[a-c]x", "bx", true}, {"[!a-c]x", "bx", false},
-        {"[]]", "]", true},        {"[abc", "[abc", true},  {"\\*", "*", true},     {"\\*", "x", false},
-        {"*.start", "a.start", true}, {"a*b*c", "aXbYbZc", true}, {"", "", true},   {"", "a", false},
+        {"*", "", true},
+        {"*", "abc", true},
+        {"a*c", "abbbc", true},
+        {"a*c", "abbb", false},
+        {"a?c", "abc", true},
+        {"a?c", "ac", false},
+        {"[a-c]x", "bx", true},
+        {"[!a-c]x", "bx", false},
+        {"[]]", "]", true},
+        {"[abc", "[abc", true},
+        {"\\*", "*", true},
+        {"\\*", "x", false},
+        {"*.start", "a.start", true},
+        {"a*b*c", "aXbYbZc", true},
+        {"", "", true},
+        {"", "a", false},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         if (text_glob(slice_str(cases[i].pattern), slice_str(cases[i].text)) != cases[i].hit)
@@ -85,9 +98,16 @@ static void test_distance(void **state)
         const char *a, *b;
         unsigned distance;
     } cases[] = {
-        {"", "", 0},           {"", "abc", 3},           {"warning", "Warning", 0}, {"warnign", "warning", 1},
-        {"eror", "error", 1},  {"errror", "error", 1},   {"info", "imfo", 1},       {"ca", "abc", 3},
-        {"betwen", "between", 1}, {"kitten", "sitting", 3},
+        {"", "", 0},
+        {"", "abc", 3},
+        {"warning", "Warning", 0},
+        {"warnign", "warning", 1},
+        {"eror", "error", 1},
+        {"errror", "error", 1},
+        {"info", "imfo", 1},
+        {"ca", "abc", 3},
+        {"betwen", "between", 1},
+        {"kitten", "sitting", 3},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         assert_int_equal(text_distance(slice_str(cases[i].a), slice_str(cases[i].b)), cases[i].distance);
@@ -96,17 +116,15 @@ static void test_distance(void **state)
     char word[TEXT_DISTANCE_MAX + 1];
     memset(word, 'a', sizeof word);
     assert_int_equal(text_distance(slice_of(word, TEXT_DISTANCE_MAX), slice_of(word, TEXT_DISTANCE_MAX)), 0);
-    assert_int_equal(text_distance(slice_of(word, sizeof word), slice_of(word, sizeof word)), TEXT_DISTANCE_MAX);
+    assert_int_equal(text_distance(slice_of(word, sizeof word), slice_of(word, sizeof word)),
+                     TEXT_DISTANCE_MAX);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_utf8),
-        cmocka_unit_test(test_base64),
-        cmocka_unit_test(test_glob),
-        cmocka_unit_test(test_name),
-        cmocka_unit_test(test_distance),
+        cmocka_unit_test(test_utf8), cmocka_unit_test(test_base64),   cmocka_unit_test(test_glob),
+        cmocka_unit_test(test_name), cmocka_unit_test(test_distance),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -126,7 +126,8 @@ static void limits_hold_and_are_counted(void **state)
 {
     (void)state;
     struct known k;
-    struct directory_sensor s = {.mode = SLICE_LIT("always"), .events = {"", 0}, .schemas = {"", 0}, .why = {"", 0}};
+    struct directory_sensor s = {
+        .mode = SLICE_LIT("always"), .events = {"", 0}, .schemas = {"", 0}, .why = {"", 0}};
     struct directory_counts c;
     char name[DIRECTORY_TEXT_MAX + 2];
     known_open(&k, HOUR);
@@ -153,8 +154,8 @@ static void limits_hold_and_are_counted(void **state)
     known_close(&k);
 }
 
-/* A life with everything in it, while the n-th allocation fails: no crash, nothing leaks, and what was not taken is
- * counted or returned. */
+/* A life with everything in it, while the n-th allocation fails: no crash, nothing leaks, and what was not
+ * taken is counted or returned. */
 static void live_through(struct known *k, const struct batch *b)
 {
     struct diag why;
@@ -199,9 +200,12 @@ static void no_memory_is_no_end(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_list_is_what_a_host_has),      cmocka_unit_test(a_sensor_is_as_its_host_lets_it_be),
-        cmocka_unit_test(what_is_gone_stays_for_a_while), cmocka_unit_test(listing_goes_on_behind_an_id),
-        cmocka_unit_test(limits_hold_and_are_counted),    cmocka_unit_test(no_memory_is_no_end),
+        cmocka_unit_test(a_list_is_what_a_host_has),
+        cmocka_unit_test(a_sensor_is_as_its_host_lets_it_be),
+        cmocka_unit_test(what_is_gone_stays_for_a_while),
+        cmocka_unit_test(listing_goes_on_behind_an_id),
+        cmocka_unit_test(limits_hold_and_are_counted),
+        cmocka_unit_test(no_memory_is_no_end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

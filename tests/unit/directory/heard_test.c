@@ -143,7 +143,8 @@ static void a_sensor_whose_events_are_not_known_learns_them(void **state)
     assert_heard(&k, "~a/exec/root(detail) ");
     assert_true(slice_starts(known_find(&k, "a", "exec/root").schemas, SLICE_LIT(",,")));
     assert_int_equal(known_find(&k, "a", "exec/root").schemas.n, 2 + 16 + 1 + 16);
-    assert_slice(known_find(&k, "a", "exec/root").events, "check,perf,space,inodes"); /* said, and heard besides */
+    assert_slice(known_find(&k, "a", "exec/root").events,
+                 "check,perf,space,inodes"); /* said, and heard besides */
     known_event(&k, "a", "root", "check");
     assert_int_equal(activity(&k, "a", "exec/root", "check").events, 1);
     assert_int_equal(activity(&k, "a", "exec/root", "space").events, 1);

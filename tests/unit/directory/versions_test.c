@@ -138,7 +138,8 @@ static void versions_of_a_name_are_bounded(void **state)
     struct known k;
     struct directory_counts c;
     known_open(&k, HOUR);
-    for (unsigned i = 0; i < DIRECTORY_VERSIONS_MAX + 10; i++) { /* each grows by a field, of a new type every time */
+    for (unsigned i = 0; i < DIRECTORY_VERSIONS_MAX + 10;
+         i++) { /* each grows by a field, of a new type every time */
         char field[16];
         (void)snprintf(field, sizeof field, "f%u", i);
         const struct event_head head = {
@@ -158,8 +159,10 @@ static void versions_of_a_name_are_bounded(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_version_that_came_is_there), cmocka_unit_test(a_field_of_two_types_is_a_conflict),
-        cmocka_unit_test(announced_before_anything_came),   cmocka_unit_test(a_version_that_nobody_makes_goes),
+        cmocka_unit_test(every_version_that_came_is_there),
+        cmocka_unit_test(a_field_of_two_types_is_a_conflict),
+        cmocka_unit_test(announced_before_anything_came),
+        cmocka_unit_test(a_version_that_nobody_makes_goes),
         cmocka_unit_test(versions_of_a_name_are_bounded),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

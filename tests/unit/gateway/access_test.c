@@ -14,7 +14,10 @@
 #include <unistd.h>
 
 #define BIT(action) ACCESS_BIT(ACCESS_##action)
-#define ROW(...) {.name = "row", .file = "gateway.conf", .line = 7, __VA_ARGS__}
+#define ROW(...)                                                      \
+    {                                                                 \
+        .name = "row", .file = "gateway.conf", .line = 7, __VA_ARGS__ \
+    }
 
 /* Lists that are not given, as configuration makes them. */
 static struct access_row filled(const struct access_row *row)
@@ -122,7 +125,8 @@ static void test_first_row_decides(void **unused)
         ROW(.who = "local", .may_not = BIT(SUMMARY)),
     };
     struct access *t = TABLE(rows);
-    struct access_identity ann = somebody(t, ACCESS_OPERATOR, "ann"), bob = somebody(t, ACCESS_OPERATOR, "bob");
+    struct access_identity ann = somebody(t, ACCESS_OPERATOR, "ann"),
+                           bob = somebody(t, ACCESS_OPERATOR, "bob");
     assert_true(may(&ann, ACCESS_LOOKUP, "db1"));
     assert_false(may(&ann, ACCESS_CONTROL, "db1"));
     assert_false(may(&ann, ACCESS_LOOKUP, "db2"));
@@ -131,7 +135,8 @@ static void test_first_row_decides(void **unused)
     assert_true(may(&ann, ACCESS_CONTROL, ""));    /* of some or other */
     assert_true(may(&bob, ACCESS_CONTROL, "db2"));
 
-    struct access_identity one = somebody(t, ACCESS_LOCAL, ""), two = one, owner = somebody(t, ACCESS_OWNER, "");
+    struct access_identity one = somebody(t, ACCESS_LOCAL, ""), two = one,
+                           owner = somebody(t, ACCESS_OWNER, "");
     one.uid = 1000;
     two.uid = 1001;
     owner.uid = 1000; /* is not local */
@@ -144,7 +149,8 @@ static void test_first_row_decides(void **unused)
     assert_false(may(&two, ACCESS_QUERY, ""));
     assert_true(may(&two, ACCESS_LOOKUP, "web1"));
     assert_true(may(&owner, ACCESS_SUMMARY, "web1"));
-    struct access_identity dash = somebody(t, ACCESS_TOKEN, "dash"), other = somebody(t, ACCESS_TOKEN, "dash2");
+    struct access_identity dash = somebody(t, ACCESS_TOKEN, "dash"),
+                           other = somebody(t, ACCESS_TOKEN, "dash2");
     assert_true(may_event(&dash, ACCESS_QUERY, "web1", "cpu"));
     assert_false(may(&dash, ACCESS_LOOKUP, ""));
     assert_false(may(&other, ACCESS_QUERY, ""));
@@ -160,7 +166,8 @@ static void test_who(void **unused)
         ROW(.who = "everybody", .may = BIT(SUMMARY), .hosts = "public*"),
     };
     struct access *t = TABLE(rows);
-    struct access_identity ann = somebody(t, ACCESS_OPERATOR, "ann"), bob = somebody(t, ACCESS_OPERATOR, "bob");
+    struct access_identity ann = somebody(t, ACCESS_OPERATOR, "ann"),
+                           bob = somebody(t, ACCESS_OPERATOR, "bob");
     assert_false(may(&ann, ACCESS_CONTROL, ""));
     assert_true(may(&bob, ACCESS_CONTROL, ""));
     struct access_identity web = somebody(t, ACCESS_AGENT, "WEB7"), wide = somebody(t, ACCESS_AGENT, "web77");
@@ -212,7 +219,8 @@ static void test_mistakes(void **unused)
         {ROW(.who = "operator"), "says nothing"},
         {ROW(.who = "operator", .may_not = BIT(LOOKUP), .hide = "os*"), "hide is for what may be seen"},
         {ROW(.who = "agent", .may = BIT(PUBLISH), .hide = "os*"), "nothing to hide"},
-        {ROW(.who = "operator", .may = BIT(CONTROL) | BIT(LOOKUP), .events = "cpu"), "of hosts, not of events"},
+        {ROW(.who = "operator", .may = BIT(CONTROL) | BIT(LOOKUP), .events = "cpu"),
+         "of hosts, not of events"},
         {ROW(.who = "operator", .may_not = BIT(REGISTER), .targets = "db*"), "of hosts, not of events"},
         {ROW(.who = "nobody", .may = BIT(JOIN), .hosts = "web*"), "join"},
         {ROW(.who = "agent,local", .may = BIT(LOOKUP), .hosts = "@own"), "@own"},
@@ -298,7 +306,8 @@ static void test_whole_views(void **unused)
 {
     (void)unused;
     struct access_view *v = NULL;
-    struct access_identity owner = somebody(NULL, ACCESS_OWNER, ""), token = somebody(NULL, ACCESS_TOKEN, "t");
+    struct access_identity owner = somebody(NULL, ACCESS_OWNER, ""),
+                           token = somebody(NULL, ACCESS_TOKEN, "t");
     assert_null(view_of(&owner, ACCESS_SUBSCRIBE));
     assert_int_equal(access_view_create(&token, ACCESS_SUBSCRIBE, &v), -EACCES);
     struct access_identity agent = somebody(NULL, ACCESS_AGENT, "node1");
@@ -327,7 +336,8 @@ static void test_hiding(void **unused)
     struct access *t = TABLE(rows);
     struct schema *host = schema_with("host", os_fields), *disk = schema_with("disk", os_fields),
                   *cpu = schema_with("cpu", os_fields);
-    struct access_identity ann = somebody(t, ACCESS_OPERATOR, "ann"), bob = somebody(t, ACCESS_OPERATOR, "bob");
+    struct access_identity ann = somebody(t, ACCESS_OPERATOR, "ann"),
+                           bob = somebody(t, ACCESS_OPERATOR, "bob");
     struct access_view *v = view_of(&ann, ACCESS_SUBSCRIBE);
     for (int i = 0; i < 3; i++) { /* remembered or not */
         assert_string_equal(seen_of(v, host, "web1"), "device,load");
@@ -347,7 +357,8 @@ static void test_hiding(void **unused)
     assert_true(access_view_shows_field(v, SLICE_LIT("web1"), SLICE_LIT("cpu"), SLICE_LIT("load")));
     assert_false(access_view_shows_property(v, SLICE_LIT("web1"), SLICE_LIT("os")));
     assert_true(access_view_shows_property(v, SLICE_LIT("web1"), SLICE_LIT("cpus")));
-    assert_false(access_view_shows_property(v, SLICE_LIT("db1"), SLICE_LIT("cpus"))); /* `worker` is not among them */
+    assert_false(
+        access_view_shows_property(v, SLICE_LIT("db1"), SLICE_LIT("cpus"))); /* `worker` is not among them */
     access_view_destroy(v);
 
     v = view_of(&bob, ACCESS_QUERY); /* a row that only hides */
@@ -377,13 +388,14 @@ static void test_targets(void **unused)
     struct access_identity net = somebody(t, ACCESS_TOKEN, "net"), probe = somebody(t, ACCESS_AGENT, "probe");
     struct access_view *v = view_of(&net, ACCESS_SUBSCRIBE), *says = view_of(&probe, ACCESS_PUBLISH);
     struct value values[2] = {value_none(), value_text(SLICE_LIT("1"))}, room[EVENT_FIELDS_MAX];
-    struct event e = {.host = SLICE_LIT("probe"), .prog = SLICE_LIT(""), .schema = ping, .values = values}, out;
+    struct event e = {.host = SLICE_LIT("probe"), .prog = SLICE_LIT(""), .schema = ping, .values = values},
+                 out;
     static const struct {
         const char *target;
         int seen; /* -1: not at all; else whether rtt is */
         bool said;
-    } cases[] = {{"router1", 0, true}, {"ROUTER9", 0, true}, {"web1", 1, true}, {"bank1", -1, false},
-                 {"Bank2", -1, false}, {"", -1, true}};
+    } cases[] = {{"router1", 0, true}, {"ROUTER9", 0, true}, {"web1", 1, true},
+                 {"bank1", -1, false}, {"Bank2", -1, false}, {"", -1, true}};
     char longer[2 * EVENT_ORIGIN_MAX];
     memset(longer, 'r', sizeof longer);
     for (int round = 0; round < 2; round++)
@@ -423,8 +435,10 @@ static void test_same(void **unused)
         ROW(.who = "operator:joe", .may_not = BIT(SUBSCRIBE), .hosts = "web*"),
     };
     struct access *t = TABLE(rows);
-    struct access_identity ann = somebody(t, ACCESS_OPERATOR, "ann"), amy = somebody(t, ACCESS_OPERATOR, "amy"),
-                           bob = somebody(t, ACCESS_OPERATOR, "bob"), eve = somebody(t, ACCESS_OPERATOR, "eve"),
+    struct access_identity ann = somebody(t, ACCESS_OPERATOR, "ann"),
+                           amy = somebody(t, ACCESS_OPERATOR, "amy"),
+                           bob = somebody(t, ACCESS_OPERATOR, "bob"),
+                           eve = somebody(t, ACCESS_OPERATOR, "eve"),
                            joe = somebody(t, ACCESS_OPERATOR, "joe"), n1 = somebody(t, ACCESS_AGENT, "n1"),
                            n2 = somebody(t, ACCESS_AGENT, "n2"), n3 = somebody(t, ACCESS_AGENT, "N1");
     struct access_view *v[] = {view_of(&ann, ACCESS_SUBSCRIBE), view_of(&amy, ACCESS_SUBSCRIBE),
@@ -455,15 +469,16 @@ static const char *fields_of(struct access_view *v, const struct schema *s, cons
     return text;
 }
 
-/* By any table, a view, the questions without one, and the directory's say the same of whole events and their fields, in
- * whatever order they come; and without memory to remember by, too. */
+/* By any table, a view, the questions without one, and the directory's say the same of whole events and their
+ * fields, in whatever order they come; and without memory to remember by, too. */
 static void test_views_agree(void **unused)
 {
     (void)unused;
-    static const char *const hosts[] = {"", "web1", "web2", "db1", "x"}, *const events[] = {"cpu", "disk", "host"};
+    static const char *const hosts[] = {"", "web1", "web2", "db1", "x"}, *const events[] = {"cpu", "disk",
+                                                                                            "host"};
     static const char *const host_lists[] = {"", "web*", "db1", "web1,x", "*", "[!w]*"},
-                      *const event_lists[] = {"", "cpu", "d*,host", "*"},
-                      *const hide_lists[] = {"os*", "load", "cpu.device,disk.os.name", "*"};
+                             *const event_lists[] = {"", "cpu", "d*,host", "*"},
+                             *const hide_lists[] = {"os*", "load", "cpu.device,disk.os.name", "*"};
     uint64_t random = 20261116;
     struct schema *schemas[3];
     for (size_t i = 0; i < 3; i++)
@@ -538,7 +553,9 @@ static void test_no_memory(void **unused)
     static const struct access_row rows[] = {
         ROW(.who = "token:a*,operator", .may = BIT(QUERY), .hosts = "web*", .events = "cpu", .hide = "os*")};
     static const struct access_token token = {
-        .name = "a", .path = "", .sha256 = "0000000000000000000000000000000000000000000000000000000000000000"};
+        .name = "a",
+        .path = "",
+        .sha256 = "0000000000000000000000000000000000000000000000000000000000000000"};
     const struct access_row row = filled(rows);
     int r = -ENOMEM;
     for (uint64_t n = 1; r == -ENOMEM; n++) {
@@ -580,7 +597,9 @@ static void test_tokens(void **unused)
     (void)snprintf(path, sizeof path, "%s/token", folder);
     /* printf 'the quick brown fox' | sha256sum */
     const struct access_token tokens[] = {
-        {.name = "fox", .path = "", .sha256 = "9ECB36561341D18EB65484E833EFEA61EDC74B84CF5E6AE1B81C63533E25FC8F"},
+        {.name = "fox",
+         .path = "",
+         .sha256 = "9ECB36561341D18EB65484E833EFEA61EDC74B84CF5E6AE1B81C63533E25FC8F"},
         {.name = "file", .sha256 = "", .path = path},
     };
     write_token(path, "a token of a file\n", 0600);
@@ -592,7 +611,8 @@ static void test_tokens(void **unused)
     assert_ptr_equal(who.table, t);
     assert_int_equal(access_by_token(t, SLICE_LIT("a token of a file"), &who), 0);
     assert_string_equal(who.name, "file");
-    static const char *const wrong[] = {"", "the quick brown fo", "the quick brown foxx", "a token of a file\n",
+    static const char *const wrong[] = {"", "the quick brown fo", "the quick brown foxx",
+                                        "a token of a file\n",
                                         "9ecb36561341d18eb65484e833efea61edc74b84cf5e6ae1b81c63533e25fc8f"};
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
         assert_int_equal(access_by_token(t, slice_str(wrong[i]), &who), -EACCES);
@@ -653,13 +673,13 @@ static void test_denials(void **unused)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_built_in),     cmocka_unit_test(test_no_name),
+        cmocka_unit_test(test_built_in),          cmocka_unit_test(test_no_name),
         cmocka_unit_test(test_first_row_decides), cmocka_unit_test(test_who),
-        cmocka_unit_test(test_all_of_events), cmocka_unit_test(test_mistakes),
-        cmocka_unit_test(test_whole_views),  cmocka_unit_test(test_hiding),
-        cmocka_unit_test(test_targets),      cmocka_unit_test(test_same),
-        cmocka_unit_test(test_views_agree),  cmocka_unit_test(test_many_schemas),
-        cmocka_unit_test(test_no_memory),    cmocka_unit_test(test_tokens),
+        cmocka_unit_test(test_all_of_events),     cmocka_unit_test(test_mistakes),
+        cmocka_unit_test(test_whole_views),       cmocka_unit_test(test_hiding),
+        cmocka_unit_test(test_targets),           cmocka_unit_test(test_same),
+        cmocka_unit_test(test_views_agree),       cmocka_unit_test(test_many_schemas),
+        cmocka_unit_test(test_no_memory),         cmocka_unit_test(test_tokens),
         cmocka_unit_test(test_denials),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -145,7 +145,8 @@ static void test_every_key(void **unused)
     loads("listen = {\"tcp://127.0.0.1:1\", \"tls://0.0.0.0:2\", \"unix:/s\"}\nudp = \"[::1]:5\"\n"
           "socket = \"/a/s\"\nstate_dir = \"/a\"\nrun_dir = \"/r\"\njournal = \"/j\"\njournal_max = 2MiB\n"
           "connections_max = 9\nidentity = \"/i\"\nsecurity = authentic\ninsecure = yes\n"
-          "assign = {\"vector.every=2s\", \"disk.mode=off\"}\ndemand = {\"cpu 10s\", \"disk*\"}\nready_file = \"/f\"\n"
+          "assign = {\"vector.every=2s\", \"disk.mode=off\"}\ndemand = {\"cpu 10s\", \"disk*\"}\nready_file "
+          "= \"/f\"\n"
           "lease { time = 5s  renew = 1500ms }\nledger { file = \"/l\"  every = 2s }\n"
           "observer one { type = text  events = {\"job.*\", disk}  where = \"level <= 'warning'\"  encoding "
           "= ndjson }\n"
@@ -426,7 +427,8 @@ static void test_later_wins(void **unused)
 static void test_access(void **unused)
 {
     (void)unused;
-    loads("access ann {\n  who = \"operator:ann*,token:dash\"\n  may = {lookup, summary}\n  hosts = {\"web*\", \"@own\"}\n"
+    loads("access ann {\n  who = \"operator:ann*,token:dash\"\n  may = {lookup, summary}\n  hosts = "
+          "{\"web*\", \"@own\"}\n"
           "  events = \"cpu,memory\"\n  targets = \"r*\"\n  hide = {\"os*\", \"cpu.model\"}\n}\n"
           "observer o { type = text }\n"
           "token dash { sha256 = \"0123456789abcdef0123456789ABCDEF0123456789abcdef0123456789abcdef\" }\n"
@@ -450,7 +452,8 @@ static void test_access(void **unused)
     assert_string_equal(config->access[1].hosts, "");
     assert_string_equal(config->tokens[0].name, "dash");
     assert_string_equal(config->tokens[0].path, "");
-    loads_with("access a { who = owner  may = all }\n", (const char *[]){"access.b.who=local", "access.b.may=query", NULL});
+    loads_with("access a { who = owner  may = all }\n",
+               (const char *[]){"access.b.who=local", "access.b.may=query", NULL});
     assert_int_equal(config->n_access, 2);
     assert_int_equal(config->access[1].may, ACCESS_BIT(ACCESS_QUERY));
 }
@@ -463,15 +466,17 @@ static void test_access_mistakes(void **unused)
         {"access a { may = all }", "access.a: who is missing: whom is it about?"},
         {"access a { who = owner }", "access.a: it says nothing; write may, may_not or hide"},
         {"access a { who = operators  may = all }",
-         "access.a.who: \"operators\" is nobody; write owner, local, local:UID, insecure, agent:NAME, gateway:NAME, "
+         "access.a.who: \"operators\" is nobody; write owner, local, local:UID, insecure, agent:NAME, "
+         "gateway:NAME, "
          "operator:NAME, token:NAME (NAME may be a pattern), nobody or everybody"},
         {"access a { who = \"owner,\"  may = all }",
          "access.a.who: \"\" is nobody; write owner, local, local:UID, insecure, agent:NAME, gateway:NAME, "
          "operator:NAME, token:NAME (NAME may be a pattern), nobody or everybody"},
-        {"access a { who = {}  may = all }", "access.a.who: the list is empty; leave it out, or write what you mean"},
-        {"access a { who = owner  may = {look} }",
-         "access.a.may: \"look\" is not an action; write join, publish, register, lookup, subscribe, query, summary, "
-         "control or all"},
+        {"access a { who = {}  may = all }",
+         "access.a.who: the list is empty; leave it out, or write what you mean"},
+        {"access a { who = owner  may = {look} }", "access.a.may: \"look\" is not an action; write join, "
+                                                   "publish, register, lookup, subscribe, query, summary, "
+                                                   "control or all"},
         {"access a { who = owner  may_not = {} }",
          "access.a.may_not: the list is empty; leave it out, or write what you mean"},
         {"access a { who = owner  may = all  hosts = {} }",
@@ -489,7 +494,8 @@ static void test_access_mistakes(void **unused)
         {"access a { who = owner  my = all }", "access: no key \"my\"; did you mean may?"},
         {"token t { sha256 = \"12\" }",
          "token.t.sha256: this is not a SHA-256 in 64 hex digits; `gridline token --http NAME` makes one"},
-        {"token t { file = \"relative\" }", "token.t.file: \"relative\" is not a path from the root; begin with /"},
+        {"token t { file = \"relative\" }",
+         "token.t.file: \"relative\" is not a path from the root; begin with /"},
         {"token t { }", "token.t: give it sha256 or file, one of both"},
     };
     (void)unused;
@@ -499,8 +505,9 @@ static void test_access_mistakes(void **unused)
         says[sizeof why.message - 1] = '\0'; /* as *why cuts it */
         refuses(cases[i][0], says);
     }
-    refuses("listen = \"tcp://127.0.0.1\"\n\naccess a {\n  who = owner\n  may = lookup\n  hosts = \"a,,b\"\n}\n",
-            "gateway.conf:6: access.a.hosts: \"\" is not a pattern; write {\"web*\", db1}");
+    refuses(
+        "listen = \"tcp://127.0.0.1\"\n\naccess a {\n  who = owner\n  may = lookup\n  hosts = \"a,,b\"\n}\n",
+        "gateway.conf:6: access.a.hosts: \"\" is not a pattern; write {\"web*\", db1}");
 }
 
 #define LDAP(uri, more) "ldap { uri = \"" uri "\"  base = \"ou=g\"  " more " }\n"
@@ -528,25 +535,29 @@ static void test_ldap(void **unused)
     loads(LDAP("ldap://localhost/", ""));
     loads(LDAP("ldapi://%2Fvar%2Frun%2Fldapi", ""));
     loads(LDAP("ldap://node7", "") "insecure = true\n");
-    refuses(LDAP("ldap://node7:389", ""), "gateway.conf:1: ldap.uri: ldap://node7:389 is on another host, without TLS; "
-                                          "write ldaps://, ldap.starttls = true, or insecure = true");
+    refuses(LDAP("ldap://node7:389", ""),
+            "gateway.conf:1: ldap.uri: ldap://node7:389 is on another host, without TLS; "
+            "write ldaps://, ldap.starttls = true, or insecure = true");
     refuses(LDAP("ldap://localhost.example.org", ""),
             "gateway.conf:1: ldap.uri: ldap://localhost.example.org is on another host, without TLS; "
             "write ldaps://, ldap.starttls = true, or insecure = true");
     refuses(LDAP("http://h", ""), "gateway.conf:1: ldap.uri: \"http://h\" is not an LDAP server; write "
                                   "ldap://HOST:PORT, ldaps://HOST:PORT or ldapi://PATH");
-    refuses(LDAP("ldap://", ""), "gateway.conf:1: ldap.uri: \"ldap://\" is not an LDAP server; write ldap://HOST:PORT, "
-                                 "ldaps://HOST:PORT or ldapi://PATH");
+    refuses(LDAP("ldap://", ""),
+            "gateway.conf:1: ldap.uri: \"ldap://\" is not an LDAP server; write ldap://HOST:PORT, "
+            "ldaps://HOST:PORT or ldapi://PATH");
     refuses(LDAP("ldaps://h", "starttls = true"),
             "gateway.conf:1: ldap.starttls: it is for ldap:// addresses; leave it out");
-    refuses("ldap { uri = \"ldaps://h\" }", "gateway.conf:1: ldap.base: it has to be said below which entry; write "
-                                            "ldap.base = \"ou=grid,dc=example\"");
+    refuses("ldap { uri = \"ldaps://h\" }",
+            "gateway.conf:1: ldap.base: it has to be said below which entry; write "
+            "ldap.base = \"ou=grid,dc=example\"");
     refuses(LDAP("ldaps://h", "bind_dn = \"cn=g\""),
             "gateway.conf:1: ldap.bind_dn: ldap.bind_dn and ldap.password_file go together");
     refuses(LDAP("ldaps://h", "password_file = \"/p\""),
             "gateway.conf:1: ldap.password_file: ldap.bind_dn and ldap.password_file go together");
-    refuses("ldap { base = \"ou=g\" }", "gateway.conf:1: ldap.base: nothing is published without ldap.uri; write that, "
-                                        "or leave this out");
+    refuses("ldap { base = \"ou=g\" }",
+            "gateway.conf:1: ldap.base: nothing is published without ldap.uri; write that, "
+            "or leave this out");
 }
 
 static void test_shown_means_the_same(void **unused)
@@ -554,12 +565,14 @@ static void test_shown_means_the_same(void **unused)
     static const char *const texts[] = {
         "",
         "journal = \"/j\"\n",
-        "listen = {\"unix:/a\"}\nassign = {\"a=1\", \"b=2\"}\nsecurity = authentic\n" LDAP("ldapi://%2Fs", "")
-        "access a { who = {\"operator:a*\", \"local:7\"}  may = {lookup, summary}  hosts = \"web*,db1\"  hide = {\"os*\"} }\n"
-        "access b { who = everybody  may_not = all }\n"
-        "token t { file = \"/t\" }\n"
-        "observer o { type = file  path = \"/p\"  where = \"x = 'a'\"  events = {a, b} }\nobserver t { type "
-        "= text }\n",
+        "listen = {\"unix:/a\"}\nassign = {\"a=1\", \"b=2\"}\nsecurity = authentic\n" LDAP(
+            "ldapi://%2Fs", "") "access a { who = {\"operator:a*\", \"local:7\"}  may = {lookup, summary}  "
+                                "hosts = \"web*,db1\"  hide = {\"os*\"} }\n"
+                                "access b { who = everybody  may_not = all }\n"
+                                "token t { file = \"/t\" }\n"
+                                "observer o { type = file  path = \"/p\"  where = \"x = 'a'\"  events = {a, "
+                                "b} }\nobserver t { type "
+                                "= text }\n",
     };
     struct strbuf first = {0}, again = {0};
     (void)unused;

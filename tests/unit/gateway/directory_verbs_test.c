@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The questions `sensors`, `schemas` and `hosts`, by somebody who sees everything and by somebody who does not. */
+/* The questions `sensors`, `schemas` and `hosts`, by somebody who sees everything and by somebody who does
+ * not. */
 #include "unit/test.h"
 
 #include "base/clock.h"
@@ -14,11 +15,32 @@
 
 /* Not the host `secret`, no event `hidden`, no field `inside`, no property `kernel`. */
 static const struct access_row rows[] = {
-    {.name = "secret", .who = "local", .may_not = ACCESS_ALL, .hosts = "secret", .events = "", .targets = "", .hide = "", .file = ""},
-    {.name = "hidden", .who = "local", .may_not = ACCESS_ALL, .hosts = "", .events = "hidden", .targets = "", .hide = "", .file = ""},
-    {.name = "fields", .who = "local", .hosts = "", .events = "", .targets = "", .hide = "inside,kernel", .file = ""},
+    {.name = "secret",
+     .who = "local",
+     .may_not = ACCESS_ALL,
+     .hosts = "secret",
+     .events = "",
+     .targets = "",
+     .hide = "",
+     .file = ""},
+    {.name = "hidden",
+     .who = "local",
+     .may_not = ACCESS_ALL,
+     .hosts = "",
+     .events = "hidden",
+     .targets = "",
+     .hide = "",
+     .file = ""},
+    {.name = "fields",
+     .who = "local",
+     .hosts = "",
+     .events = "",
+     .targets = "",
+     .hide = "inside,kernel",
+     .file = ""},
 };
-static struct access_identity all = {.kind = ACCESS_OWNER, .uid = UINT32_MAX}, some = {.kind = ACCESS_LOCAL, .uid = 1000},
+static struct access_identity all = {.kind = ACCESS_OWNER, .uid = UINT32_MAX},
+                              some = {.kind = ACCESS_LOCAL, .uid = 1000},
                               none = {.kind = ACCESS_TOKEN, .uid = UINT32_MAX};
 static struct access *table;
 
@@ -101,7 +123,8 @@ static struct asker ask(struct bench *b, const struct access_identity *who, cons
         if (k.after)
             args_add_uint(&args, "after", k.after);
         k.status = -1;
-        control_ask(b->c, &k.asker, &(struct frame_control){.request = 1, .verb = slice_str(verb), .args = args_of(&args)});
+        control_ask(b->c, &k.asker,
+                    &(struct frame_control){.request = 1, .verb = slice_str(verb), .args = args_of(&args)});
         args_writer_fini(&args);
         assert_int_not_equal(k.status, -1);
         k.pages++;
@@ -109,7 +132,7 @@ static struct asker ask(struct bench *b, const struct access_identity *who, cons
     return k;
 }
 #define ask_for(b, who, verb, ...) ask(b, who, verb, (const char *const[]){__VA_ARGS__, NULL})
-#define ask_all(b, who, verb) ask(b, who, verb, (const char *const[]){NULL})
+#define ask_all(b, who, verb)      ask(b, who, verb, (const char *const[]){NULL})
 
 static bool says(const struct asker *k, const char *what)
 {
@@ -123,7 +146,8 @@ static void asker_fini(struct asker *k)
 
 /* ---------------------------------------------------------------- what there is */
 
-static void event_of(struct bench *b, const char *host, const char *prog, const char *name, struct value inside)
+static void event_of(struct bench *b, const char *host, const char *prog, const char *name,
+                     struct value inside)
 {
     const struct event_head head = {
         .time_ns = b->utc_ns, .name = slice_str(name), .host = slice_str(host), .prog = slice_str(prog)};
@@ -135,7 +159,8 @@ static void event_of(struct bench *b, const char *host, const char *prog, const 
     batch_unref(batch);
 }
 
-static void list(struct bench *b, const char *host, const char *sensor, const char *events, enum directory_status status)
+static void list(struct bench *b, const char *host, const char *sensor, const char *events,
+                 enum directory_status status)
 {
     struct directory_sensor s = {.sensor = slice_str(sensor),
                                  .events = slice_str(events),
@@ -154,7 +179,8 @@ static void worker_of(struct bench *b, const char *host)
     struct worker *w;
     args_add_text(&properties, "kernel", SLICE_LIT("6.1.0"));
     args_add_uint(&properties, "cpus", 8);
-    struct frame_register r = {.origin = {{1}, 1}, .host = slice_str(host), .properties = args_of(&properties)};
+    struct frame_register r = {
+        .origin = {{1}, 1}, .host = slice_str(host), .properties = args_of(&properties)};
     assert_int_equal(workers_register(b->ws, &r, b, SEAL_NONE, clock_boot_ns(), b->utc_ns, &w), 0);
     worker_set_address(w, SLICE_LIT("10.0.0.7:4711"));
     args_writer_fini(&properties);
@@ -208,8 +234,9 @@ static void everything_is_there_for_who_may(void **state)
     struct asker k = ask_all(&b, &all, "sensors");
     assert_int_equal(k.status, CONTROL_DONE);
     assert_int_equal(k.n_rows, 6);
-    assert_true(says(&k, "host=node1 domain=example.org sensor=cpu status=running host_state=live mode=always "
-                         "every_ms=2000 rate=2.000 consumers=0 "));
+    assert_true(says(&k,
+                     "host=node1 domain=example.org sensor=cpu status=running host_state=live mode=always "
+                     "every_ms=2000 rate=2.000 consumers=0 "));
     assert_true(says(&k, "events=cpu,hidden "));
     assert_true(says(&k, "sensor=veiled status=idle"));
     assert_true(says(&k, "host=lost domain=example.org sensor=cpu status=missing host_state=unregistered"));
@@ -251,11 +278,16 @@ static void choices_and_predicates(void **state)
     static const struct {
         const char *option;
         size_t rows;
-    } cases[] = {{"host=node*", 2},          {"host=node1,secret", 5},
-                 {"sensor=cpu", 3},          {"event=pl*", 1},
-                 {"where=every_ms = 2000", 4}, {"where=status = 'missing'", 1},
-                 {"where=expected", 1},      {"where=age_ms IS NULL AND mode = 'always'", 1},
-                 {"where=host = 'lost'", 1}, {"where=domain GLOB 'example.*'", 6}};
+    } cases[] = {{"host=node*", 2},
+                 {"host=node1,secret", 5},
+                 {"sensor=cpu", 3},
+                 {"event=pl*", 1},
+                 {"where=every_ms = 2000", 4},
+                 {"where=status = 'missing'", 1},
+                 {"where=expected", 1},
+                 {"where=age_ms IS NULL AND mode = 'always'", 1},
+                 {"where=host = 'lost'", 1},
+                 {"where=domain GLOB 'example.*'", 6}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct asker k = ask_for(&b, &all, "sensors", cases[i].option);
         assert_int_equal(k.status, CONTROL_DONE);
@@ -312,7 +344,8 @@ static void hosts_have_what_the_directory_knows(void **state)
     assert_int_equal(k.n_rows, 3);
     assert_true(says(&k, "address=10.0.0.7:4711 domain=example.org sensors=2 programs=0 missing=0"));
     assert_true(says(&k, "kernel=6.1.0"));
-    assert_true(says(&k, "host=lost state=missing connected=0 domain=example.org sensors=0 programs=0 missing=1"));
+    assert_true(
+        says(&k, "host=lost state=missing connected=0 domain=example.org sensors=0 programs=0 missing=1"));
     asker_fini(&k);
     k = ask_all(&b, &some, "hosts");
     assert_int_equal(k.n_rows, 2);
@@ -359,10 +392,14 @@ static void pages_have_everything_once(void **state)
     memset(help, 'h', sizeof help);
     for (unsigned i = 0; i < EVENT_FIELDS_MAX; i++) {
         (void)snprintf(names[i], sizeof names[i], "f%u", i);
-        fields[i] = (struct field){.name = slice_str(names[i]), .unit = {"", 0}, .help = slice_of(help, sizeof help), .type = VALUE_INT};
+        fields[i] = (struct field){.name = slice_str(names[i]),
+                                   .unit = {"", 0},
+                                   .help = slice_of(help, sizeof help),
+                                   .type = VALUE_INT};
     }
     struct value values[EVENT_FIELDS_MAX] = {0};
-    const struct event_head head = {.time_ns = b.utc_ns, .host = SLICE_LIT("node1"), .prog = SLICE_LIT("app")};
+    const struct event_head head = {
+        .time_ns = b.utc_ns, .host = SLICE_LIT("node1"), .prog = SLICE_LIT("app")};
     struct schema *wide;
     assert_int_equal(schema_create(SLICE_LIT("wide"), fields, EVENT_FIELDS_MAX, &wide), 0);
     assert_int_equal(batch_builder_add_known(b.builder, &head, wide, values, NULL), 0);

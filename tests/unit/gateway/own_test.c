@@ -108,7 +108,8 @@ static void many_denials_are_told_as_a_number(void **state)
     struct bench b;
     bench_open(&b);
     struct own *o = own_create(b.in);
-    const struct access_identity who = {.kind = ACCESS_OPERATOR, .uid = UINT32_MAX, .name = "ann", .interface = "tls"};
+    const struct access_identity who = {
+        .kind = ACCESS_OPERATOR, .uid = UINT32_MAX, .name = "ann", .interface = "tls"};
     const struct access_denial d = {
         .who = &who, .action = ACCESS_SUBSCRIBE, .host = SLICE_LIT(""), .event = SLICE_LIT("cpu")};
     own_denials_rest(o); /* nothing to tell */

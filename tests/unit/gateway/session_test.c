@@ -590,7 +590,8 @@ static void on_sensors(void *arg, struct worker *w, const struct frame_sensors *
 static void test_sensors(void **state)
 {
     (void)state;
-    static const char bad[][8] = {"", "\1\0\0\0\0", "\2\1\0\0\0"}; /* empty; goes on with nothing; a sensor that is not there */
+    static const char bad[][8] = {"", "\1\0\0\0\0",
+                                  "\2\1\0\0\0"}; /* empty; goes on with nothing; a sensor that is not there */
     struct bench b;
     struct listed listed = {0};
     struct strbuf out = {0}, in = {0};
@@ -865,15 +866,23 @@ static void test_shut_down(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_talk),           cmocka_unit_test(test_malformed),
-        cmocka_unit_test(test_too_large),      cmocka_unit_test(test_silent),
-        cmocka_unit_test(test_never_reads),    cmocka_unit_test(test_lines),
-        cmocka_unit_test(test_too_many),       cmocka_unit_test(test_shut_down),
-        cmocka_unit_test(test_lease),          cmocka_unit_test(test_replaced),
+        cmocka_unit_test(test_talk),
+        cmocka_unit_test(test_malformed),
+        cmocka_unit_test(test_too_large),
+        cmocka_unit_test(test_silent),
+        cmocka_unit_test(test_never_reads),
+        cmocka_unit_test(test_lines),
+        cmocka_unit_test(test_too_many),
+        cmocka_unit_test(test_shut_down),
+        cmocka_unit_test(test_lease),
+        cmocka_unit_test(test_replaced),
         cmocka_unit_test(test_sensors),
-        cmocka_unit_test(test_last_datagrams), cmocka_unit_test(test_relay),
-        cmocka_unit_test(test_not_allowed),    cmocka_unit_test(test_many_silent),
-        cmocka_unit_test(test_samples),        cmocka_unit_test(test_malformed_samples),
+        cmocka_unit_test(test_last_datagrams),
+        cmocka_unit_test(test_relay),
+        cmocka_unit_test(test_not_allowed),
+        cmocka_unit_test(test_many_silent),
+        cmocka_unit_test(test_samples),
+        cmocka_unit_test(test_malformed_samples),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Subscriptions with a real journal: what is given, in which order, and what is said to be missing. Event i of
- * producer 1 has n = i, so every test counts numbers. */
+/* Subscriptions with a real journal: what is given, in which order, and what is said to be missing. Event i
+ * of producer 1 has n = i, so every test counts numbers. */
 #include "unit/gateway/bench.h"
 
 #include "event/encoding.h"
@@ -283,9 +283,9 @@ static void test_formats(void **state)
 static void test_refused(void **state)
 {
     (void)state;
-    static const char *const bad[][2] = {{"where", "n >"}, {"format", "csv"},  {"from", "yesterday"},
-                                         {"from", "1-2"},  {"period", "often"}, {"queue", "1KiB"},
-                                         {"durable", "a b"}, {"cross", "n"},     {"every", "-1s"}};
+    static const char *const bad[][2] = {{"where", "n >"},   {"format", "csv"},   {"from", "yesterday"},
+                                         {"from", "1-2"},    {"period", "often"}, {"queue", "1KiB"},
+                                         {"durable", "a b"}, {"cross", "n"},      {"every", "-1s"}};
     struct side *s = side_open(0);
     struct reader *r = reader_new();
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
@@ -360,7 +360,8 @@ static void test_resume(void **state)
     }
     struct reader *oldest = reader_new(), *half = reader_new();
     assert_int_equal(subscribe(s, oldest, 1, OPTIONS("from", "oldest")), 0);
-    assert_int_equal(subscribe(s, half, 1, OPTIONS("from", "oldest", "where", "n % 2 = 1", "format", "ulm")), 0);
+    assert_int_equal(subscribe(s, half, 1, OPTIONS("from", "oldest", "where", "n % 2 = 1", "format", "ulm")),
+                     0);
     await_events(s, oldest, s->next - 1);
     await_events(s, half, s->next / 2);
     reader_free(s, oldest);
@@ -479,9 +480,12 @@ static void test_stop_and_go(void **state)
     uint32_t seed = 7;
     for (size_t i = 0; i < READERS; i++) {
         r[i] = reader_new();
-        assert_int_equal(subscribe(s, r[i], 1, i % 3 == 0 ? OPTIONS("queue", "64KiB", "durable", (const char *[]){"a", "b", "c", "d", "e", "f", "g", "h"}[i])
-                                               : i % 3 == 1 ? OPTIONS("queue", "64KiB")
-                                                            : OPTIONS("queue", "70KiB", "where", "n > 0")),
+        assert_int_equal(subscribe(s, r[i], 1,
+                                   i % 3 == 0
+                                       ? OPTIONS("queue", "64KiB", "durable",
+                                                 (const char *[]){"a", "b", "c", "d", "e", "f", "g", "h"}[i])
+                                   : i % 3 == 1 ? OPTIONS("queue", "64KiB")
+                                                : OPTIONS("queue", "70KiB", "where", "n > 0")),
                          0);
     }
     for (int round = 0; round < ROUNDS; round++) {
@@ -518,7 +522,8 @@ static void test_position(void **state)
     subscriptions_tick(s->subs, INT64_C(1) << 60);
     assert_true(position_compare(r->last, before) > 0);
     before = r->last;
-    subscriptions_tick(s->subs, INT64_C(1) << 61); /* nothing new: nothing is said, which the callback checks */
+    subscriptions_tick(s->subs, INT64_C(1)
+                                    << 61); /* nothing new: nothing is said, which the callback checks */
     assert_int_equal(position_compare(r->last, before), 0);
     reader_free(s, r);
     side_close(s);
@@ -527,9 +532,9 @@ static void test_position(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_live),   cmocka_unit_test(test_formats),  cmocka_unit_test(test_refused),
-        cmocka_unit_test(test_slow),   cmocka_unit_test(test_resume),   cmocka_unit_test(test_restart),
-        cmocka_unit_test(test_gone),   cmocka_unit_test(test_durable),  cmocka_unit_test(test_stop_and_go),
+        cmocka_unit_test(test_live),     cmocka_unit_test(test_formats), cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_slow),     cmocka_unit_test(test_resume),  cmocka_unit_test(test_restart),
+        cmocka_unit_test(test_gone),     cmocka_unit_test(test_durable), cmocka_unit_test(test_stop_and_go),
         cmocka_unit_test(test_position),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

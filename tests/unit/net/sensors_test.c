@@ -6,7 +6,10 @@
 
 #include <stdio.h>
 
-#define LIT(s) {"" s, sizeof(s) - 1}
+#define LIT(s)              \
+    {                       \
+        "" s, sizeof(s) - 1 \
+    }
 static const struct sensors_one whole = {.sensor = LIT("exec/root disk"),
                                          .events = LIT("disk,disk.io"),
                                          .schemas = LIT("0123456789abcdef,"),
@@ -18,7 +21,8 @@ static const struct sensors_one whole = {.sensor = LIT("exec/root disk"),
 
 static void check_same(const struct sensors_one *a, const struct sensors_one *b)
 {
-    assert_true(slice_eq(a->sensor, b->sensor) && slice_eq(a->events, b->events) && slice_eq(a->schemas, b->schemas));
+    assert_true(slice_eq(a->sensor, b->sensor) && slice_eq(a->events, b->events) &&
+                slice_eq(a->schemas, b->schemas));
     assert_true(slice_eq(a->mode, b->mode) && slice_eq(a->status, b->status) && slice_eq(a->why, b->why));
     assert_true(a->every_ms == b->every_ms && a->since_ns == b->since_ns);
 }

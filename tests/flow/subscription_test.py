@@ -208,7 +208,7 @@ def case_slow(work):
     peak = re.search(r"VmHWM:\s*(\d+)", open(f"/proc/{gateway.process.pid}/status").read()).group(1)
     print(f"{total} events, 98 consumers got each; delay p99 {before:.1f} ms while all read, {after:.1f} ms with two that do not; "
           f"these lost {stuck.lost} and {slow.lost}, all told; the gateway's peak {int(peak) / 1024:.0f} MB")
-    assert int(peak) < 200 << 10, "its memory is not bounded"
+    assert int(peak) < (100 << 10) * grid.memory_scale(sys.argv[3]), "its memory is not bounded"
     gateway.stop()
 
 

@@ -49,8 +49,8 @@ struct reader {
     enum element stack[XMLRPC_DEPTH];
     unsigned depth;
     struct strbuf text;           /* of the innermost element that has text */
-    struct strbuf scratch;        /* base64 decoded */
-    struct value value;           /* of the <value> that is open; text is in r->text or r->scratch */
+    struct strbuf scratch;        /* text of the value: r->text may grow behind its element */
+    struct value value;           /* of the <value> that is open; text is in r->scratch */
     bool has_type;                /* it had a type element */
     char path[ARGS_NAME_MAX + 1]; /* the members' names around, dotted */
     size_t path_n;
@@ -171,6 +171,15 @@ static void take_base64(struct reader *r)
     r->value = value_bytes(strbuf_slice(&r->scratch));
 }
 
+static void take_text(struct reader *r)
+{
+    strbuf_reset(&r->scratch);
+    strbuf_add_slice(&r->scratch, strbuf_slice(&r->text));
+    if (strbuf_failed(&r->scratch))
+        stop(r, -ENOMEM, "no memory");
+    r->value = value_text(strbuf_slice(&r->scratch));
+}
+
 static void end_name(struct reader *r)
 {
     struct slice name = trimmed(r);
@@ -256,7 +265,7 @@ static void on_end(void *arg, const XML_Char *name)
         take_number(r, ended);
         break;
     case EL_TEXT:
-        r->value = value_text(strbuf_slice(&r->text));
+        take_text(r);
         break;
     case EL_BASE64:
         take_base64(r);

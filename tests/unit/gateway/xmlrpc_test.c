@@ -40,6 +40,18 @@ static void test_scalars(void **state)
     assert_slice(xmlrpc_text(&c, 9), "");
     assert_false(c.has_struct);
     xmlrpc_call_fini(&c);
+    /* What stands behind the type's element is not of the value, however long it is. */
+    struct strbuf behind = {0};
+    strbuf_add_str(&behind,
+                   "<methodCall><methodName>m</methodName><params><param><value><string>short</string>");
+    for (int i = 0; i < 1000; i++)
+        strbuf_add_str(&behind, "long ");
+    strbuf_add_str(&behind, "</value></param></params></methodCall>");
+    c = (struct xmlrpc_call){0};
+    assert_int_equal(xmlrpc_read(strbuf_slice(&behind), &c, &why), 0);
+    strbuf_fini(&behind);
+    assert_slice(xmlrpc_text(&c, 0), "short");
+    xmlrpc_call_fini(&c);
     assert_int_equal(read_call("<methodCall><methodName> m </methodName></methodCall>", &c, &why), 0);
     assert_slice(strbuf_slice(&c.method), "m");
     assert_int_equal(c.n, 0);

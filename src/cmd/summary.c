@@ -4,6 +4,7 @@
 #include "cmd/question.h"
 #include "cmd/verbs.h"
 
+#include <math.h>
 #include <stdio.h>
 
 struct summary_options {
@@ -28,11 +29,13 @@ static void add_text(struct question *q, const char *name, const char *text)
         args_add_text(&q->args, name, slice_str(text));
 }
 
-/* As many digits as people read. */
+/* As many digits as people read, but none before the point is lost: a mean lies between minimum and maximum.
+ */
 static struct value shortened(struct value v)
 {
     char text[64];
-    int n = snprintf(text, sizeof text, "%.6g", v.f);
+    bool is_large = fabs(v.f) >= 1e4 && fabs(v.f) < 1e15;
+    int n = snprintf(text, sizeof text, is_large ? "%.2f" : "%.6g", v.f);
     double shorter;
     return num_parse_float(slice_of(text, (size_t)n), &shorter) == 0 ? value_float(shorter) : v;
 }

@@ -19,7 +19,7 @@
  * and they do not remember it.
  *
  * Cost: patterns are looked at once per schema and run of one host, the predicate as it costs (predicate.h);
- * what looks at streams about 100 ns. One thread. */
+ * what looks at streams a key and a look-up more. One thread. */
 #ifndef GRIDLINE_EVENT_SELECT_H
 #define GRIDLINE_EVENT_SELECT_H
 

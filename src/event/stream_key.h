@@ -9,7 +9,7 @@
 #include "event/event.h"
 
 /* Appends the key: text host, text prog, text name, and for each field of role key that has a value text
- * name, u8 type and the value. About 30 ns. */
+ * name, u8 type and the value. */
 void stream_key_put(struct strbuf *out, const struct event *e);
 /* Is b, too, of a's stream? Only a look, 2 ns without key fields: false also where it could only be told by
  * reading host and prog, which of one stream in a batch are usually the same bytes. */

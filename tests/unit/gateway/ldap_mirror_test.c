@@ -302,6 +302,9 @@ static void silent_server(void **state)
     struct ldap_mirror *m = make("gw", 0, 0);
     wait_settled(m, 1);
     assert_int_equal(kill(slapd.pid, SIGSTOP), 0);
+    int status = 0; /* kill is back before its threads stand still, and one of them may yet answer */
+    assert_int_equal(waitpid(slapd.pid, &status, WUNTRACED), slapd.pid);
+    assert_true(WIFSTOPPED(status));
     for (int i = 0; i < 1000; i++) {
         put(m, "n1", "cpu", i & 1 ? "running" : "idle", true);
         ldap_mirror_tick(m, clock_mono_ns(), clock_utc_ns());

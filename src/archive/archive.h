@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* archive.h - every event a row, every event name a table, on disk.
+ *
+ * Batches are appended to heads, the newest rows of each stream in memory (head.h), and sealed from there
+ * into blobs of partitions (partition.h): all heads at once, when they hold options.head_bytes or the oldest
+ * row is options.flush_ns old. What is in heads only is not lost by a crash: it is read again from its source
+ * (the gateway's journal, an imported file), from archive_cursor on. A row is visible to queries as soon as
+ * its record is appended.
+ *
+ * Threads: one writer calls everything of the first part; any number of readers take views (view.h).
+ *
+ * Order of a flush: partitions commit one by one, each with its mark (source, record); then the catalogue
+ * with the cursor; then heads give way. Whatever a crash leaves undone of that is done again by reading the
+ * source from its cursor: rows that a partition's mark covers are left out. */
+#ifndef GRIDLINE_ARCHIVE_ARCHIVE_H
+#define GRIDLINE_ARCHIVE_ARCHIVE_H
+
+#include "archive/catalog.h"
+#include "archive/partition.h"
+#include "event/batch.h"
+#include "event/stream_key.h"
+
+#define ARCHIVE_PARTITION_NS (INT64_C(86400) * 1000000000)
+
+struct archive_options {
+    const char *dir;      /* made where it is not there */
+    int64_t partition_ns; /* 0 = a day */
+    size_t head_bytes;    /* 0 = 24 MiB */
+    int64_t flush_ns;     /* 0 = 10 minutes */
+    uint32_t streams_max; /* of one producer: beyond it rows go to an overflow stream. 0 = 10,000 */
+    const char *ids;      /* fields that are ids, by commas; NULL = "id" */
+    int64_t keep_ns;      /* older rows are refused (too old): raw retention. 0 = nothing is */
+    int zstd_level;       /* 0 = the default */
+};
+
+/* What has become of rows: taken = kept + too_old + refused + again. */
+struct archive_counts {
+    uint64_t taken;
+    uint64_t kept;     /* in heads or on disk */
+    uint64_t again;    /* read again, and already there */
+    uint64_t too_old;  /* older than anything that is kept */
+    uint64_t refused;  /* limits of a table: not even the overflow stream could take it */
+    uint64_t overflow; /* of kept: those in overflow streams */
+    uint64_t shed;     /* of kept: rows of partitions that gave way to a full disk or to the size limit */
+    uint64_t damaged;  /* of kept: rows known to be lost by damage */
+    uint64_t flushes, blobs, bytes; /* written */
+    size_t head_rows, head_bytes, streams;
+};
+
+struct archive;
+/* Recovers by itself what a crash has left. *why says what is wrong. */
+int archive_open(const struct archive_options *o, struct archive **out, struct diag *why);
+void archive_close(struct archive *a); /* NULL is fine; heads are not flushed */
+
+/* A record of a source, whole: all its batches one after the other, then archive_done. Records come in order;
+ * those up to archive_cursor need not come again. -ENOMEM, -ENOSPC...: nothing of the batch is taken; try
+ * again later. Cost: a look-up a stream and run, 8 bytes a value. */
+int archive_append(struct archive *a, const struct archive_source *s, uint64_t record, const struct batch *b);
+int archive_done(struct archive *a, const struct archive_source *s, uint64_t record);
+/* Records first..last of the source, or count events, are lost: kept as a row of the archive's own ledger. */
+void archive_lost(struct archive *a, const struct archive_source *s, uint64_t first, uint64_t last,
+                  uint64_t count);
+
+/* Flushes if it is time to, does what is due besides (checkpoints). now: monotonic. */
+int archive_tick(struct archive *a, int64_t now_ns, int64_t utc_ns);
+/* Seals all heads: on disk when it returns 0. -ENOSPC: nothing has changed; make room (retain.h), or later.
+ */
+int archive_flush(struct archive *a);
+/* Up to this record of the source everything is on disk. */
+uint64_t archive_cursor(const struct archive *a, const struct archive_source *s);
+void archive_counts(const struct archive *a, struct archive_counts *out);
+struct catalog *archive_catalog(struct archive *a); /* the writer's */
+const char *archive_dir(const struct archive *a);
+/* The writer's connection to that partition, made or opened; borrowed. NULL: *r says why. For whoever else
+ * writes on the writer's thread: tiers, merging, retention. archive_forget closes it, before it is unlinked.
+ */
+struct partition *archive_partition(struct archive *a, const struct partition_span *span, int *r);
+void archive_forget(struct archive *a, const struct partition_span *span);
+/* Around a commit that takes blobs out or puts others in their place, so that views that are being made are
+ * made anew: before the first change. */
+void archive_begin_merge(struct archive *a);
+
+/* Called on the writer's thread with the rows of each flush before they become blobs, by stream: lifelines
+ * (lifeline.h) look at them. At most one. */
+typedef void archive_flush_fn(void *arg, const struct table_def *table, struct slice key,
+                              const struct rows *rows);
+void archive_on_flush(struct archive *a, archive_flush_fn *fn, void *arg);
+
+#endif

@@ -29,7 +29,6 @@ struct archive_options {
     int64_t flush_ns;     /* 0 = 10 minutes */
     uint32_t streams_max; /* of one producer: beyond it rows go to an overflow stream. 0 = 10,000 */
     const char *ids;      /* fields that are ids, by commas; NULL = "id" */
-    int64_t keep_ns;      /* older rows are refused (too old): raw retention. 0 = nothing is */
     int zstd_level;       /* 0 = the default */
 };
 
@@ -52,7 +51,10 @@ struct archive;
 int archive_open(const struct archive_options *o, struct archive **out, struct diag *why);
 void archive_close(struct archive *a); /* NULL is fine; heads are not flushed */
 
-/* A record of a source, whole: all its batches one after the other, then archive_done. Records come in order;
+/* Rows of producers with more than options.streams_max streams go to one overflow stream a (host, prog,
+ * name), whose key has `overflow` = true and no other field; their key fields are columns of its rows.
+ *
+ * A record of a source, whole: all its batches one after the other, then archive_done. Records come in order;
  * those up to archive_cursor need not come again. -ENOMEM, -ENOSPC...: nothing of the batch is taken; try
  * again later. Cost: a look-up a stream and run, 8 bytes a value. */
 int archive_append(struct archive *a, const struct archive_source *s, uint64_t record, const struct batch *b);
@@ -76,9 +78,17 @@ const char *archive_dir(const struct archive *a);
  */
 struct partition *archive_partition(struct archive *a, const struct partition_span *span, int *r);
 void archive_forget(struct archive *a, const struct partition_span *span);
-/* Around a commit that takes blobs out or puts others in their place, so that views that are being made are
- * made anew: before the first change. */
-void archive_begin_merge(struct archive *a);
+/* Blobs of a generation beyond this must not be merged, as a view that is in use does not see all of them. */
+uint64_t archive_merge_limit(struct archive *a);
+/* Rows that are gone from what is kept: with a partition that gave way, or by damage. */
+void archive_count_shed(struct archive *a, uint64_t rows);
+void archive_count_damaged(struct archive *a, uint64_t rows);
+/* Up to this time nothing is kept any more: older rows are refused as too old. */
+void archive_set_floor(struct archive *a, int64_t time_ns);
+/* Who has overflow streams: for each producer with such rows since the start. */
+void archive_each_overflow(struct archive *a,
+                           void (*fn)(void *arg, const uint8_t producer[16], uint32_t streams, uint64_t rows),
+                           void *arg);
 
 /* Called on the writer's thread with the rows of each flush before they become blobs, by stream: lifelines
  * (lifeline.h) look at them. At most one. */

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "archive/rows.h"
 
+#include <errno.h>
+
 /* The least and the greatest so far, and how many of the values were none. One of these a type: the compiler
  * makes vectors of the loops without missing rows. */
 #define SUMMARISE(name, type, member, make)                                                        \
@@ -98,4 +100,76 @@ void column_summary_merge(struct column_summary *to, const struct column_summary
     to->sum += from->sum;
     to->count += from->count;
     to->nans += from->nans;
+}
+
+/* Bits [from, to), moved to the front. */
+static const uint64_t *slice_bits(const uint64_t *bits, uint32_t from, uint32_t to, struct arena *arena)
+{
+    if (from % 64 == 0)
+        return bits + from / 64;
+    uint32_t n = (to - from + 63) / 64, last = (to - 1) / 64;
+    uint64_t *out = arena_alloc(arena, n * sizeof *out);
+    for (uint32_t i = 0; out && i < n; i++) {
+        uint32_t at = from / 64 + i;
+        uint64_t above = at < last ? bits[at + 1] << (64 - from % 64) : 0;
+        out[i] = bits[at] >> from % 64 | above;
+    }
+    return out;
+}
+
+static int slice_column(const struct column *c, uint32_t from, uint32_t to, struct arena *arena,
+                        struct column *out)
+{
+    *out = *c;
+    if (c->present && !(out->present = slice_bits(c->present, from, to, arena)))
+        return -ENOMEM;
+    if (!value_is_text(c->type)) {
+        out->u = c->u + from;
+        return 0;
+    }
+    if (from == 0)
+        return 0;
+    uint32_t *ends = arena_alloc(arena, (to - from) * sizeof *ends);
+    if (!ends)
+        return -ENOMEM;
+    for (uint32_t i = from; i < to; i++)
+        ends[i - from] = c->ends[i] - c->ends[from - 1];
+    out->ends = ends;
+    out->bytes = c->bytes + c->ends[from - 1];
+    return 0;
+}
+
+static bool has_any(const struct column *c, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++)
+        if (column_has(c, i))
+            return true;
+    return false;
+}
+
+int rows_slice(const struct rows *r, uint32_t from, uint32_t to, struct arena *arena, struct rows *out)
+{
+    if (from == 0 && to == r->n) {
+        *out = *r;
+        return 0;
+    }
+    struct column *columns = arena_alloc(arena, (r->n_columns + 1) * sizeof *columns);
+    if (!columns)
+        return -ENOMEM;
+    struct rows s = *r;
+    s.n = to - from;
+    s.time_ns += from;
+    s.level = r->level ? r->level + from : NULL;
+    s.seq = r->seq ? r->seq + from : NULL;
+    s.origin = r->origin ? r->origin + from : NULL;
+    s.n_columns = 0;
+    s.columns = columns;
+    for (uint32_t i = 0; i < r->n_columns; i++) {
+        int e = slice_column(&r->columns[i], from, to, arena, &columns[s.n_columns]);
+        if (e < 0)
+            return e;
+        s.n_columns += has_any(&columns[s.n_columns], s.n);
+    }
+    *out = s;
+    return 0;
 }

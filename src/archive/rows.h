@@ -10,6 +10,7 @@
 #ifndef GRIDLINE_ARCHIVE_ROWS_H
 #define GRIDLINE_ARCHIVE_ROWS_H
 
+#include "base/arena.h"
 #include "base/slice.h"
 #include "event/batch.h"
 #include "event/schema.h"
@@ -22,7 +23,8 @@ enum {
     ROWS_COLUMNS_MAX = 4096 /* of a table: more go to no column and are counted */
 };
 
-/* What a table's columns are, in the order of their numbers. Keys, too: they have no values in rows. */
+/* What a table's columns are, in the order of their numbers. Keys, too: they have values in rows only in
+ * overflow streams (archive.h), else they are in the stream's key. */
 struct table_def {
     struct slice name; /* of the event */
     const struct field *columns;
@@ -78,6 +80,9 @@ static inline struct value column_value(const struct column *c, uint32_t row)
     uint32_t from = row ? c->ends[row - 1] : 0;
     return (struct value){.p = c->bytes + from, .n = c->ends[row] - from, .type = c->type};
 }
+
+/* Rows [from, to) of r; what can't be borrowed is in arena. -ENOMEM. */
+int rows_slice(const struct rows *r, uint32_t from, uint32_t to, struct arena *arena, struct rows *out);
 
 /* What is kept of a column of a chunk beside its values. Of numbers (bool: 0 and 1): min, max and sum leave
  * NaN out, which `nans` counts; without any number they are missing. first and last are those of the first

@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* archive_internal.h - what archive.c (appending), flush.c (sealing) and view.c (reading) share. */
+#ifndef GRIDLINE_ARCHIVE_ARCHIVE_INTERNAL_H
+#define GRIDLINE_ARCHIVE_ARCHIVE_INTERNAL_H
+
+#include "archive/archive.h"
+#include "archive/head.h"
+#include "base/map.h"
+
+#include <pthread.h>
+
+enum {
+    ARCHIVE_HEAD_BYTES = 24 << 20,
+    ARCHIVE_HEAD_FACTOR = 8, /* heads never hold more than so many times options.head_bytes */
+    ARCHIVE_STREAMS_MAX = 10000,
+    ARCHIVE_OPEN_MAX = 8, /* partitions that the writer keeps open */
+    ARCHIVE_SCHEMAS_MAX = 8192,
+    ARCHIVE_QUIET_FLUSHES = 3 /* a stream without rows in so many flushes is forgotten here */
+};
+#define ARCHIVE_FLUSH_NS (INT64_C(600) * 1000000000)
+#define ARCHIVE_RETRY_NS (INT64_C(5) * 1000000000)
+/* A time so far ahead of ours is no time: it would make partitions for ever. */
+#define ARCHIVE_AHEAD_NS (INT64_C(86400) * 1000000000)
+
+struct producer {
+    uint8_t id[16];
+    uint32_t streams;
+    uint64_t overflow; /* rows */
+};
+
+/* What is needed of a schema for each of its events. */
+struct schema_info {
+    const struct schema *schema; /* owned */
+    struct archive_table *table;
+    uint16_t *ids;
+    uint16_t *keys; /* places of its key fields */
+    uint32_t n_keys;
+};
+
+struct archive_stream {
+    struct slice key; /* owned with it */
+    struct stream_key_parts parts;
+    struct archive_table *table;
+    struct producer *producer;
+    struct head head; /* the writer's; its buffer is changed under the lock */
+    /* What views see, under the lock: whole records. */
+    uint32_t n_seen, n_origins_seen;
+    bool is_unsorted_seen;
+    /* The writer's: */
+    bool is_overflow, is_touched;
+    uint8_t quiet;                  /* flushes without a row */
+    struct archive_stream *next;    /* who came behind it last time: a guess */
+    const struct schema_info *info; /* of its last event */
+};
+
+struct archive_table {
+    struct slice name;
+    const struct table_def *def; /* under the lock */
+    struct archive_stream **streams;
+    size_t n, max; /* under the lock */
+};
+
+/* The tables there are at one moment; shared by views. */
+struct table_list {
+    _Atomic uint32_t refs;
+    size_t n;
+    const struct table_def *defs[]; /* by name */
+};
+
+struct source_state {
+    struct archive_source id;
+    uint64_t done;        /* the last record that was appended whole */
+    uint64_t again_until; /* up to here a partition's mark may know better */
+};
+
+struct open_partition {
+    struct partition_span span;
+    struct partition *p;
+    uint64_t used;
+};
+
+struct view_gen { /* of a view that is in use */
+    uint64_t gen;
+    struct view_gen *next, *before;
+};
+
+struct archive {
+    struct archive_options o;
+    char *dir;
+    struct catalog *catalog;
+    struct map streams;   /* by key */
+    struct map tables;    /* by name */
+    struct map producers; /* by id */
+    struct map infos;     /* by the schema's address */
+    struct source_state *sources;
+    size_t n_sources;
+    struct open_partition open[ARCHIVE_OPEN_MAX];
+    uint64_t uses;
+    struct archive_counts counts;
+    struct archive_stream **touched; /* since the last whole record */
+    size_t n_touched, max_touched;
+    struct archive_stream *last; /* of the event before */
+    const struct schema_info *last_info;
+    struct strbuf key;
+    bool are_tables_dirty;
+    int64_t utc_ns;    /* of the last tick; 0 = not known */
+    int64_t oldest_ns; /* monotonic, of the oldest row in heads; 0 = none, or not known yet */
+    int64_t retry_ns;  /* monotonic: no flush before, after one that failed */
+    archive_flush_fn *on_flush;
+    void *on_flush_arg;
+
+    pthread_mutex_t lock; /* heads' buffers and n_seen, tables, gen, views: never held over I/O */
+    uint64_t gen;         /* of the last flush */
+    struct table_list *list;
+    struct view_gen views; /* a ring */
+};
+
+struct source_state *archive_source_state(struct archive *a, const struct archive_source *s);
+struct partition_span archive_span_of(const struct archive *a, int64_t time_ns);
+void archive_stream_destroy(struct archive *a, struct archive_stream *s);
+struct table_list *table_list_ref(struct table_list *l);
+void table_list_unref(struct table_list *l); /* NULL is fine */
+
+#endif

@@ -9,9 +9,9 @@
  *
  * Threads: one writer calls everything of the first part; any number of readers take views (view.h).
  *
- * Order of a flush: partitions commit one by one, each with its mark (source, record); then the catalogue
- * with the cursor; then heads give way. Whatever a crash leaves undone of that is done again by reading the
- * source from its cursor: rows that a partition's mark covers are left out. */
+ * Order of a flush: partitions commit one by one, each with its mark (source, record), and what is in them
+ * gives way in the heads; then the catalogue, with the cursor. Whatever a crash leaves undone of that is done
+ * again by reading the source from its cursor: rows that a partition's mark covers are left out. */
 #ifndef GRIDLINE_ARCHIVE_ARCHIVE_H
 #define GRIDLINE_ARCHIVE_ARCHIVE_H
 
@@ -58,6 +58,9 @@ void archive_close(struct archive *a); /* NULL is fine; heads are not flushed */
  * those up to archive_cursor need not come again. -ENOMEM, -ENOSPC...: nothing of the batch is taken; try
  * again later. Cost: a look-up a stream and run, 8 bytes a value. */
 int archive_append(struct archive *a, const struct archive_source *s, uint64_t record, const struct batch *b);
+/* The same of some of its events: places in index. */
+int archive_append_some(struct archive *a, const struct archive_source *s, uint64_t record,
+                        const struct batch *b, const uint32_t *index, size_t n);
 int archive_done(struct archive *a, const struct archive_source *s, uint64_t record);
 /* Records first..last of the source, or count events, are lost: kept as a row of the archive's own ledger. */
 void archive_lost(struct archive *a, const struct archive_source *s, uint64_t first, uint64_t last,
@@ -78,6 +81,8 @@ const char *archive_dir(const struct archive *a);
  */
 struct partition *archive_partition(struct archive *a, const struct partition_span *span, int *r);
 void archive_forget(struct archive *a, const struct partition_span *span);
+/* The catalogue's baselines have changed (catalog_set_baseline, catalog_commit): views see it from now on. */
+void archive_baselines_changed(struct archive *a);
 /* Blobs of a generation beyond this must not be merged, as a view that is in use does not see all of them. */
 uint64_t archive_merge_limit(struct archive *a);
 /* Rows that are gone from what is kept: with a partition that gave way, or by damage. */
@@ -90,10 +95,23 @@ void archive_each_overflow(struct archive *a,
                            void (*fn)(void *arg, const uint8_t producer[16], uint32_t streams, uint64_t rows),
                            void *arg);
 
-/* Called on the writer's thread with the rows of each flush before they become blobs, by stream: lifelines
- * (lifeline.h) look at them. At most one. */
-typedef void archive_flush_fn(void *arg, const struct table_def *table, struct slice key,
-                              const struct rows *rows);
-void archive_on_flush(struct archive *a, archive_flush_fn *fn, void *arg);
+/* Rows that are made of others and kept beside them (lifelines: lifeline.h). On the writer's thread, at each
+ * flush, before blobs are made: for each partition `rows` once for every chunk, of one stream; then `derive`
+ * until it gives no more; `end` last. Derived rows are appended to heads of their own, become blobs of the
+ * same partition, and so are in its commit, under the same marks: what is read again after a crash is derived
+ * again, and only that. They are not shown in their turn, and not counted as taken. */
+struct archive_derive_ops {
+    /* table, key and rows stay as they are until `end`. */
+    void (*rows)(void *arg, const struct table_def *table, struct slice key, const struct rows *rows);
+    /* 1: *out is a batch, an owned reference; all its events have a time of this partition; ask again. 0: no
+     * more. -ENOMEM: there is a flush without what is missing, which the deriver counts. */
+    int (*derive)(void *arg, struct batch **out);
+    /* is_done false: the flush of this partition has failed, nothing of it is kept; the same rows are shown
+     * again by the next. */
+    void (*end)(void *arg, bool is_done);
+    void *arg;
+};
+/* ops is copied. At most one; NULL = none. */
+void archive_on_flush(struct archive *a, const struct archive_derive_ops *ops);
 
 #endif

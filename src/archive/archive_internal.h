@@ -48,6 +48,8 @@ struct archive_stream {
     bool is_unsorted_seen;
     /* The writer's: */
     bool is_overflow, is_touched;
+    bool was_fed;                   /* since the last flush */
+    bool is_derived;                /* of rows made at a flush: nobody sees its head */
     uint8_t quiet;                  /* flushes without a row */
     struct archive_stream *next;    /* who came behind it last time: a guess */
     const struct schema_info *info; /* of its last event */
@@ -60,9 +62,12 @@ struct archive_table {
     size_t n, max; /* under the lock */
 };
 
-/* The tables there are at one moment; shared by views. */
+/* The tables and baselines there are at one moment; shared by views. */
 struct table_list {
     _Atomic uint32_t refs;
+    struct arena arena; /* of the baselines */
+    struct baseline *baselines;
+    size_t n_baselines;
     size_t n;
     const struct table_def *defs[]; /* by name */
 };
@@ -106,8 +111,11 @@ struct archive {
     int64_t utc_ns;    /* of the last tick; 0 = not known */
     int64_t oldest_ns; /* monotonic, of the oldest row in heads; 0 = none, or not known yet */
     int64_t retry_ns;  /* monotonic: no flush before, after one that failed */
-    archive_flush_fn *on_flush;
-    void *on_flush_arg;
+    int64_t floor_ns;  /* older rows are too old */
+    struct archive_derive_ops derive;
+    char *ids_text; /* options.ids, cut into names: */
+    const char **id_names;
+    size_t n_ids;
 
     pthread_mutex_t lock; /* heads' buffers and n_seen, tables, gen, views: never held over I/O */
     uint64_t gen;         /* of the last flush */
@@ -117,7 +125,12 @@ struct archive {
 
 struct source_state *archive_source_state(struct archive *a, const struct archive_source *s);
 struct partition_span archive_span_of(const struct archive *a, int64_t time_ns);
+int archive_parse_ids(struct archive *a, const char *ids);
+/* An event of a deriver's: into a head of its own. */
+int archive_append_derived(struct archive *a, const struct batch *b);
 void archive_stream_destroy(struct archive *a, struct archive_stream *s);
+int table_name_order(struct slice a, struct slice b);    /* <0, 0, >0 by bytes */
+struct table_list *table_list_create(struct catalog *c); /* by name */
 struct table_list *table_list_ref(struct table_list *l);
 void table_list_unref(struct table_list *l); /* NULL is fine */
 

@@ -355,6 +355,61 @@ void head_append(struct head *h, const struct head_row *row)
     h->n++;
 }
 
+/* ---------------------------------------------------------------- taking out */
+
+static struct head_buffer *buffer_like(const struct head_buffer *b)
+{
+    struct shape *s = mem_alloc(sizeof *s + b->n_columns * sizeof *s->columns);
+    s->rows = b->rows_max;
+    s->origins = b->origins_max;
+    s->n_columns = b->n_columns;
+    for (uint32_t i = 0; i < b->n_columns; i++)
+        s->columns[i] = (struct shape_column){.id = b->columns[i].id,
+                                              .type = b->columns[i].type,
+                                              .has_present = b->columns[i].present != NULL,
+                                              .text = b->columns[i].bytes_max};
+    struct head_buffer *new = buffer_create(s);
+    mem_free(s);
+    return new;
+}
+
+static void copy_value(struct head_column *to, uint32_t n, const struct head_column *from, uint32_t row)
+{
+    if (from->present)
+        to->present[n] = from->present[row];
+    if (from->values) {
+        to->values[n] = from->values[row];
+        return;
+    }
+    uint32_t at = text_end(to, n), begin = text_end(from, row), size = from->ends[row] - begin;
+    memcpy(to->bytes + at, from->bytes + begin, size);
+    to->ends[n] = at + size;
+}
+
+void head_without(const struct head *h, int64_t from_ns, int64_t to_ns, struct head *out)
+{
+    const struct head_buffer *b = h->buffer;
+    struct head left = {.schema = h->schema, .places = h->places, .covers_all = h->covers_all};
+    for (uint32_t row = 0; row < h->n; row++) {
+        if (b->time_ns[row] >= from_ns && b->time_ns[row] < to_ns)
+            continue;
+        if (!left.buffer) {
+            left.buffer = buffer_like(b);
+            left.n_origins = h->n_origins;
+            memcpy(left.buffer->origins, b->origins, h->n_origins * sizeof *b->origins);
+        }
+        uint32_t n = left.n++;
+        left.buffer->time_ns[n] = b->time_ns[row];
+        left.buffer->seq[n] = b->seq[row];
+        left.buffer->origin[n] = b->origin[row];
+        left.buffer->level[n] = b->level[row];
+        for (uint32_t i = 0; i < b->n_columns; i++)
+            copy_value(&left.buffer->columns[i], n, &b->columns[i], row);
+        left.is_unsorted |= n > 0 && left.buffer->time_ns[n] < left.buffer->time_ns[n - 1];
+    }
+    *out = left;
+}
+
 /* ---------------------------------------------------------------- reading */
 
 struct order_row {

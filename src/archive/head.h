@@ -76,6 +76,10 @@ struct head_buffer *head_replace(struct head *h, struct head_buffer *b);
 /* After head_reserve. */
 void head_append(struct head *h, const struct head_row *row);
 
+/* Takes the rows of [from, to) out: the buffer that is to take head.buffer's place, NULL when none is left.
+ * *out: what the head is then (h itself stays as it is until the owner, under its lock, makes it that). */
+void head_without(const struct head *h, int64_t from_ns, int64_t to_ns, struct head *out);
+
 /* The first n rows of b, as rows in order of time; what is not in b is in arena. want: only these columns
  * (ids ascending); NULL = all. Columns without a value are left out. -ENOMEM. */
 int head_rows(const struct head_buffer *b, uint32_t n, uint32_t n_origins, bool is_unsorted,

@@ -27,6 +27,8 @@ void view_reader_destroy(struct view_reader *r); /* NULL is fine; after its view
 
 struct view;
 int view_take(struct view_reader *r, struct view **out);
+/* The same with the newest rows of these tables only: others must not be scanned. Costs what these have. */
+int view_take_of(struct view_reader *r, const struct slice *names, size_t n, struct view **out);
 void view_release(struct view *v); /* NULL is fine */
 
 /* The tables there are, as of the view, in order of their names; borrowed from the view. */

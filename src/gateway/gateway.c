@@ -99,11 +99,18 @@ static void on_batch(void *arg, const struct batch *b, struct position at)
         consumers_batch(g->consumers, b, at);
 }
 
+static void tell_archive(struct gateway *g, uint64_t last)
+{
+    if (g->options.archive && g->cursors.journal)
+        g->options.archive->settled(g->options.archive->arg, g->cursors.journal, last);
+}
+
 static void on_group(void *arg, uint64_t last)
 {
     struct gateway *g = arg;
     if (g->consumers)
         consumers_flush(g->consumers, last);
+    tell_archive(g, last);
 }
 
 static void on_observe(evutil_socket_t fd, short what, void *arg)
@@ -249,6 +256,8 @@ static void control_status(void *arg, struct args_writer *out)
     add_observer_counts(g, out);
     if (g->consumers)
         consumers_status(g->consumers, out);
+    if (g->options.archive)
+        g->options.archive->status(g->options.archive->arg, out);
 }
 
 static void control_done(void *arg, const struct control_done *d)
@@ -715,6 +724,7 @@ int gateway_run(struct gateway *g)
     if (observers_has_any(g->observers) && event_add(g->observe, &each_second) < 0)
         return -ENOMEM;
     own_gateway_state(g->own, LEVEL_NOTICE, "started", "");
+    tell_archive(g, ingest_settled(g->ingest));
     g->ledger_at_ns = clock_mono_ns() + g->options.ledger_every_ns;
     start_tick(g, clock_boot_ns());
     if (event_base_dispatch(g->base) < 0)

@@ -14,6 +14,19 @@
 #include "gateway/observer.h"
 #include "gateway/stream_options.h"
 
+struct args_writer;
+struct query_ops;
+
+/* An archive beside the gateway, which knows no more of it (cmd/archiver.h). On the loop. */
+struct gateway_archive {
+    const struct query_ops *query; /* SQL (event/query.h); NULL = none */
+    /* Everything up to this record of the journal of that number is settled; also once at start. */
+    void (*settled)(void *arg, uint64_t journal, uint64_t record);
+    /* Named numbers, for `status`. */
+    void (*status)(void *arg, struct args_writer *out);
+    void *arg;
+};
+
 struct gateway_options {
     const char *listen;       /* addresses (listen.h), separated by commas or spaces */
     const char *socket;       /* a Unix socket for commands and local programs; NULL = none */
@@ -43,9 +56,10 @@ struct gateway_options {
     size_t n_tokens;
     struct latest_options latest;
     struct summary_options summary;
-    const char *domain, *expect;        /* of the directory; NULL = this host's, and nothing */
-    int64_t directory_keep_ns;          /* 0 = a day */
-    struct ldap_directory_options ldap; /* where the directory is published; uri NULL or "": nowhere */
+    const char *domain, *expect;           /* of the directory; NULL = this host's, and nothing */
+    int64_t directory_keep_ns;             /* 0 = a day */
+    struct ldap_directory_options ldap;    /* where the directory is published; uri NULL or "": nowhere */
+    const struct gateway_archive *archive; /* NULL = none */
 };
 
 struct gateway;

@@ -1,0 +1,791 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Appending: from an event to a row in its stream's head.
+ *
+ * Sensors send the same streams in the same order again and again, so each stream remembers which one came
+ * behind it; that guess is checked by comparing the event with the stream's key, and only when it is wrong is
+ * a key made and looked up. */
+#include "archive/archive_internal.h"
+
+#include "base/mem.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+/* ---------------------------------------------------------------- sources */
+
+struct source_state *archive_source_state(struct archive *a, const struct archive_source *s)
+{
+    for (size_t i = 0; i < a->n_sources; i++)
+        if (memcmp(a->sources[i].id.id, s->id, sizeof s->id) == 0)
+            return &a->sources[i];
+    return NULL;
+}
+
+struct newest_mark {
+    struct archive *a;
+    const struct archive_source *s;
+    uint64_t record;
+};
+
+static int look_at_mark(void *arg, const char *name, int64_t from_ns, int64_t step_ns)
+{
+    struct newest_mark *m = arg;
+    int r = 0;
+    (void)name;
+    if (step_ns != 0)
+        return 0;
+    struct partition_span span = archive_span_of(m->a, from_ns);
+    struct partition *p = archive_partition(m->a, &span, &r);
+    uint64_t record = p ? partition_mark(p, m->s) : 0;
+    m->record = record > m->record ? record : m->record;
+    return 0; /* one that can't be opened is said by archive_open, and has no marks to go by */
+}
+
+/* Known from here on: where it was left, and up to where a flush that did not end may have got. */
+static struct source_state *open_source(struct archive *a, const struct archive_source *s)
+{
+    struct source_state *known = archive_source_state(a, s);
+    if (known)
+        return known;
+    struct source_state *all = mem_try_resize(a->sources, (a->n_sources + 1) * sizeof *all);
+    if (!all)
+        return NULL;
+    a->sources = all;
+    uint64_t cursor = catalog_cursor(a->catalog, s);
+    struct newest_mark newest = {a, s, cursor};
+    (void)catalog_partitions(a->dir, look_at_mark,
+                             &newest); /* without marks rows may come again: see there */
+    all[a->n_sources] = (struct source_state){.id = *s, .done = cursor, .again_until = newest.record};
+    return &all[a->n_sources++];
+}
+
+uint64_t archive_cursor(const struct archive *a, const struct archive_source *s)
+{
+    return catalog_cursor(a->catalog, s);
+}
+
+/* ---------------------------------------------------------------- tables and schemas */
+
+struct table_list *table_list_ref(struct table_list *l)
+{
+    (void)atomic_fetch_add_explicit(&l->refs, 1, memory_order_relaxed); /* the result is not wanted */
+    return l;
+}
+
+void table_list_unref(struct table_list *l)
+{
+    if (!l || atomic_fetch_sub_explicit(&l->refs, 1, memory_order_acq_rel) != 1)
+        return;
+    arena_fini(&l->arena);
+    mem_free(l);
+}
+
+static void list_baselines(struct table_list *l, struct catalog *c)
+{
+    size_t n = catalog_baselines(c);
+    l->baselines = arena_alloc(&l->arena, (n + 1) * sizeof *l->baselines);
+    for (; l->baselines && l->n_baselines < n; l->n_baselines++) {
+        struct baseline b = catalog_baseline_at(c, l->n_baselines);
+        b.name = arena_copy(&l->arena, b.name);
+        b.label = arena_copy(&l->arena, b.label);
+        b.where = arena_copy(&l->arena, b.where);
+        l->baselines[l->n_baselines] = b;
+    }
+}
+
+int table_name_order(struct slice a, struct slice b)
+{
+    int order = memcmp(a.p, b.p, a.n < b.n ? a.n : b.n);
+    return order ? order : (a.n > b.n) - (a.n < b.n);
+}
+
+struct table_list *table_list_create(struct catalog *c)
+{
+    size_t n = catalog_tables(c);
+    struct table_list *l = mem_alloc(sizeof *l + n * sizeof *l->defs);
+    atomic_init(&l->refs, 1);
+    for (; l->n < n; l->n++) {
+        const struct table_def *def = catalog_table_at(c, l->n);
+        size_t at = l->n;
+        for (; at > 0 && table_name_order(def->name, l->defs[at - 1]->name) < 0; at--)
+            l->defs[at] = l->defs[at - 1];
+        l->defs[at] = def;
+    }
+    list_baselines(l, c);
+    return l;
+}
+
+/* Those of the catalogue, for views from now on. */
+static void publish_tables(struct archive *a)
+{
+    struct table_list *l = table_list_create(a->catalog);
+    pthread_mutex_lock(&a->lock);
+    struct table_list *old = a->list;
+    a->list = l;
+    pthread_mutex_unlock(&a->lock);
+    table_list_unref(old);
+}
+
+/* Ours of that name; its definition is the newest. */
+static struct archive_table *get_table(struct archive *a, const struct table_def *def)
+{
+    struct archive_table *t = map_get(&a->tables, def->name);
+    if (!t) {
+        t = mem_alloc(sizeof *t);
+        t->name = def->name;
+        if (map_put(&a->tables, t->name, t) < 0) {
+            mem_free(t);
+            return NULL;
+        }
+    }
+    if (t->def != def) {
+        pthread_mutex_lock(&a->lock);
+        t->def = def;
+        pthread_mutex_unlock(&a->lock);
+        a->are_tables_dirty = true;
+        publish_tables(a);
+    }
+    return t;
+}
+
+static void info_destroy(struct schema_info *info)
+{
+    if (!info)
+        return;
+    schema_unref(info->schema);
+    mem_free(info->ids);
+    mem_free(info->keys);
+    mem_free(info);
+}
+
+static void forget_infos(struct archive *a)
+{
+    void *v;
+    for (size_t i = 0; map_next(&a->infos, &i, &v);)
+        info_destroy(v);
+    map_fini(&a->infos);
+    a->last_info = NULL;
+    for (size_t i = 0; map_next(&a->streams, &i, &v);)
+        ((struct archive_stream *)v)->info = NULL;
+}
+
+static struct slice address_key(const struct schema *const *s)
+{
+    return slice_of((const char *)s, sizeof *s);
+}
+
+static int learn(struct archive *a, const struct schema *s, const struct schema_info **out)
+{
+    if (a->infos.n >= ARCHIVE_SCHEMAS_MAX)
+        forget_infos(a);
+    struct schema_info *info = mem_alloc(sizeof *info);
+    const struct table_def *def = NULL;
+    info->ids = mem_alloc((s->n_fields + 1) * sizeof *info->ids);
+    info->keys = mem_alloc((s->n_fields + 1) * sizeof *info->keys);
+    info->schema = schema_ref(s);
+    int r = catalog_learn(a->catalog, s, &def, info->ids);
+    info->table = r < 0 ? NULL : get_table(a, def);
+    for (uint32_t i = 0; i < s->n_fields; i++)
+        if (s->fields[i].role == ROLE_KEY)
+            info->keys[info->n_keys++] = (uint16_t)i;
+    if (r == 0 && !info->table)
+        r = -ENOMEM;
+    if (r == 0)
+        r = map_put(&a->infos, address_key(&info->schema), info);
+    if (r < 0) {
+        info_destroy(info);
+        return r;
+    }
+    *out = info;
+    return 0;
+}
+
+static int get_info(struct archive *a, const struct schema *s, const struct schema_info **out)
+{
+    if (a->last_info && a->last_info->schema == s) {
+        *out = a->last_info;
+        return 0;
+    }
+    const struct schema_info *info = map_get(&a->infos, address_key(&s));
+    int r = info ? 0 : learn(a, s, &info);
+    if (r == 0)
+        a->last_info = *out = info;
+    return r;
+}
+
+/* ---------------------------------------------------------------- streams */
+
+static struct producer *get_producer(struct archive *a, const uint8_t id[16])
+{
+    struct producer *p = map_get(&a->producers, slice_of((const char *)id, 16));
+    if (p)
+        return p;
+    p = mem_alloc(sizeof *p);
+    memcpy(p->id, id, sizeof p->id);
+    if (map_put(&a->producers, slice_of((const char *)p->id, sizeof p->id), p) < 0) {
+        mem_free(p);
+        return NULL;
+    }
+    return p;
+}
+
+static void put_true(struct strbuf *out, const char *name)
+{
+    strbuf_add_text(out, slice_str(name));
+    strbuf_add_char(out, VALUE_BOOL);
+    strbuf_add_u64(out, 1);
+}
+
+/* The event's key without its fields, and that it is an overflow stream's. */
+static void put_overflow_key(struct strbuf *out, const struct event *e)
+{
+    strbuf_add_text(out, e->host);
+    strbuf_add_text(out, e->prog);
+    strbuf_add_text(out, e->schema->name);
+    put_true(out, "overflow");
+}
+
+static int table_add(struct archive *a, struct archive_table *t, struct archive_stream *s)
+{
+    pthread_mutex_lock(&a->lock);
+    if (t->n == t->max) {
+        size_t max = t->max ? t->max * 2 : 4;
+        struct archive_stream **streams = mem_try_resize(t->streams, max * sizeof(void *));
+        if (!streams) {
+            pthread_mutex_unlock(&a->lock);
+            return -ENOMEM;
+        }
+        t->streams = streams;
+        t->max = max;
+    }
+    t->streams[t->n++] = s;
+    pthread_mutex_unlock(&a->lock);
+    return 0;
+}
+
+static void table_remove(struct archive *a, struct archive_table *t, const struct archive_stream *s)
+{
+    pthread_mutex_lock(&a->lock);
+    for (size_t i = 0; i < t->n; i++)
+        if (t->streams[i] == s) {
+            t->streams[i] = t->streams[--t->n];
+            break;
+        }
+    pthread_mutex_unlock(&a->lock);
+}
+
+static struct archive_stream *add_stream(struct archive *a, struct slice key, struct archive_table *t,
+                                         struct producer *p)
+{
+    struct archive_stream *s = mem_alloc(sizeof *s);
+    char *copy = mem_alloc(key.n + 1);
+    memcpy(copy, key.p, key.n);
+    s->key = slice_of(copy, key.n);
+    s->parts = stream_key_split(s->key);
+    s->table = t;
+    s->producer = p;
+    if (map_put(&a->streams, s->key, s) < 0 || table_add(a, t, s) < 0) {
+        (void)map_remove(&a->streams, s->key); /* it may not be there */
+        mem_free(copy);
+        mem_free(s);
+        return NULL;
+    }
+    p->streams++;
+    return s;
+}
+
+void archive_stream_destroy(struct archive *a, struct archive_stream *s)
+{
+    table_remove(a, s->table, s);
+    (void)map_remove(&a->streams, s->key); /* it is there */
+    s->producer->streams--;
+    a->counts.head_bytes -= s->head.buffer ? s->head.buffer->size_bytes : 0;
+    head_fini(&s->head);
+    mem_free((void *)(uintptr_t)s->key.p);
+    mem_free(s);
+}
+
+/* Is the event, which has the schema of the stream's last one, of this stream? */
+static bool is_of_stream(const struct archive_stream *s, const struct event *e)
+{
+    if (!slice_eq(e->host, s->parts.host) || !slice_eq(e->prog, s->parts.prog) || s->is_overflow)
+        return false;
+    struct slice fields = s->parts.fields, name;
+    struct value v;
+    for (uint32_t i = 0; i < s->info->n_keys; i++) {
+        const struct value *key = &e->values[s->info->keys[i]];
+        if (key->type == VALUE_NONE)
+            continue;
+        if (!stream_key_next(&fields, &name, &v) || !value_eq(v, *key) ||
+            !slice_eq(name, e->schema->fields[s->info->keys[i]].name))
+            return false;
+    }
+    return fields.n == 0;
+}
+
+static struct archive_stream *find_stream(struct archive *a, const struct event *e,
+                                          const struct schema_info *info, const struct batch_origin *o)
+{
+    strbuf_reset(&a->key);
+    stream_key_put(&a->key, e);
+    struct archive_stream *s = map_get(&a->streams, strbuf_slice(&a->key));
+    if (s || strbuf_failed(&a->key))
+        return s;
+    struct producer *p = get_producer(a, o->producer);
+    if (!p)
+        return NULL;
+    if (p->streams < a->o.streams_max || info->n_keys == 0)
+        return add_stream(a, strbuf_slice(&a->key), info->table, p);
+    strbuf_reset(&a->key);
+    put_overflow_key(&a->key, e);
+    s = map_get(&a->streams, strbuf_slice(&a->key));
+    if (!s && !strbuf_failed(&a->key))
+        s = add_stream(a, strbuf_slice(&a->key), info->table, p);
+    if (s)
+        s->is_overflow = true;
+    return s;
+}
+
+static struct archive_stream *get_stream(struct archive *a, const struct event *e,
+                                         const struct schema_info *info, const struct batch_origin *o)
+{
+    struct archive_stream *guess = a->last ? a->last->next : NULL;
+    if (!guess || guess->info != info || !is_of_stream(guess, e)) {
+        guess = find_stream(a, e, info, o);
+        if (!guess)
+            return NULL;
+        guess->info = info;
+        if (a->last)
+            a->last->next = guess;
+    }
+    a->last = guess;
+    return guess;
+}
+
+/* ---------------------------------------------------------------- rows */
+
+struct partition_span archive_span_of(const struct archive *a, int64_t time_ns)
+{
+    int64_t width = a->o.partition_ns, rest = time_ns % width;
+    int64_t from = time_ns - (rest < 0 ? rest + width : rest);
+    return (struct partition_span){.from_ns = from, .to_ns = from + width};
+}
+
+/* Is it on disk already, by a flush that did not come to its end? */
+static bool is_there(struct archive *a, const struct source_state *s, uint64_t record, int64_t time_ns)
+{
+    if (record > s->again_until)
+        return false;
+    int r = 0;
+    struct partition_span span = archive_span_of(a, time_ns);
+    char name[PARTITION_NAME_MAX];
+    struct stat st;
+    struct strbuf path = {0};
+    partition_name(&span, name, sizeof name);
+    strbuf_printf(&path, "%s/%s", a->dir, name);
+    bool exists = !strbuf_failed(&path) && stat(path.p, &st) == 0;
+    strbuf_fini(&path);
+    struct partition *p = exists ? archive_partition(a, &span, &r) : NULL;
+    return p && partition_mark(p, &s->id) >= record;
+}
+
+static void touch(struct archive *a, struct archive_stream *s)
+{
+    if (s->is_touched)
+        return;
+    if (a->n_touched == a->max_touched) {
+        a->max_touched = a->max_touched ? a->max_touched * 2 : 64;
+        struct archive_stream **all = mem_alloc(a->max_touched * sizeof(void *));
+        if (a->n_touched)
+            memcpy(all, a->touched, a->n_touched * sizeof(void *));
+        mem_free(a->touched);
+        a->touched = all;
+    }
+    a->touched[a->n_touched++] = s;
+    s->is_touched = true;
+}
+
+static int put_row(struct archive *a, struct archive_stream *s, const struct head_row *row)
+{
+    struct head_buffer *new = NULL;
+    int r = head_reserve(&s->head, row, &new);
+    if (r < 0)
+        return r;
+    if (r > 0) {
+        a->counts.head_bytes += new->size_bytes;
+        pthread_mutex_lock(&a->lock);
+        struct head_buffer *old = head_replace(&s->head, new);
+        pthread_mutex_unlock(&a->lock);
+        a->counts.head_bytes -= old ? old->size_bytes : 0;
+        head_buffer_unref(old);
+    }
+    head_append(&s->head, row);
+    s->was_fed = true;
+    if (!s->is_derived)
+        touch(a, s);
+    a->counts.head_rows++;
+    return 0;
+}
+
+/* 0: it has become of it what the counts say. */
+static int append_event(struct archive *a, const struct source_state *source, uint64_t record,
+                        const struct batch *b, size_t i)
+{
+    const struct event *e = &b->events[i];
+    const struct schema_info *info = NULL;
+    if (e->time_ns < a->floor_ns) {
+        a->counts.too_old++;
+        return 0;
+    }
+    if (a->utc_ns && e->time_ns > a->utc_ns + ARCHIVE_AHEAD_NS) {
+        a->counts.refused++;
+        return 0;
+    }
+    if (record <= source->again_until && is_there(a, source, record, e->time_ns)) {
+        a->counts.again++;
+        return 0;
+    }
+    int r = get_info(a, e->schema, &info);
+    struct archive_stream *s = r < 0 ? NULL : get_stream(a, e, info, &b->origin);
+    if (!s)
+        return r < 0 ? r : -ENOMEM;
+    const struct head_row row = {.event = e,
+                                 .ids = info->ids,
+                                 .origin = &b->origin,
+                                 .seq = b->origin.first_seq ? b->origin.first_seq + i : 0,
+                                 .with_keys = s->is_overflow};
+    if (s->is_derived || put_row(a, s, &row) < 0) {
+        a->counts.refused++;
+        return 0;
+    }
+    a->counts.kept++;
+    if (s->is_overflow) {
+        a->counts.overflow++;
+        s->producer->overflow++;
+    }
+    return 0;
+}
+
+/* A stream of its own, although others may send events of the same name. */
+static struct archive_stream *find_derived(struct archive *a, const struct event *e,
+                                           const struct schema_info *info, const struct batch_origin *o)
+{
+    strbuf_reset(&a->key);
+    stream_key_put(&a->key, e);
+    put_true(&a->key, "derived");
+    struct archive_stream *s = map_get(&a->streams, strbuf_slice(&a->key));
+    struct producer *p = s ? NULL : get_producer(a, o->producer);
+    if (!s && p && !strbuf_failed(&a->key))
+        s = add_stream(a, strbuf_slice(&a->key), info->table, p);
+    if (s && s->head.n == 0)
+        s->is_derived = true;
+    return s && s->is_derived ? s : NULL;
+}
+
+int archive_append_derived(struct archive *a, const struct batch *b)
+{
+    for (size_t i = 0; i < b->n; i++) {
+        const struct schema_info *info = NULL;
+        int r = get_info(a, b->events[i].schema, &info);
+        struct archive_stream *s = r < 0 ? NULL : find_derived(a, &b->events[i], info, &b->origin);
+        if (!s)
+            return r < 0 ? r : -ENOMEM;
+        const struct head_row row = {.event = &b->events[i],
+                                     .ids = info->ids,
+                                     .origin = &b->origin,
+                                     .seq = b->origin.first_seq ? b->origin.first_seq + i : 0,
+                                     .with_keys = false};
+        r = put_row(a, s, &row);
+        if (r < 0)
+            return r;
+    }
+    return 0;
+}
+
+static size_t head_max(const struct archive *a)
+{
+    return a->o.head_bytes * ARCHIVE_HEAD_FACTOR;
+}
+
+int archive_append_some(struct archive *a, const struct archive_source *s, uint64_t record,
+                        const struct batch *b, const uint32_t *index, size_t n)
+{
+    struct source_state *source = open_source(a, s);
+    if (!source)
+        return -ENOMEM;
+    if (a->counts.head_bytes > head_max(a) && a->n_touched == 0)
+        return -ENOSPC;
+    a->counts.taken += n;
+    if (record <= source->done) {
+        a->counts.again += n;
+        return 0;
+    }
+    for (size_t i = 0; i < n; i++)
+        if (append_event(a, source, record, b, index ? index[i] : i) < 0)
+            a->counts.refused++;
+    return 0;
+}
+
+int archive_append(struct archive *a, const struct archive_source *s, uint64_t record, const struct batch *b)
+{
+    return archive_append_some(a, s, record, b, NULL, b->n);
+}
+
+int archive_done(struct archive *a, const struct archive_source *s, uint64_t record)
+{
+    struct source_state *source = open_source(a, s);
+    if (!source)
+        return -ENOMEM;
+    if (record > source->done)
+        source->done = record;
+    pthread_mutex_lock(&a->lock);
+    for (size_t i = 0; i < a->n_touched; i++) {
+        struct archive_stream *t = a->touched[i];
+        t->n_seen = t->head.n;
+        t->n_origins_seen = t->head.n_origins;
+        t->is_unsorted_seen = t->head.is_unsorted;
+        t->is_touched = false;
+    }
+    pthread_mutex_unlock(&a->lock);
+    a->n_touched = 0;
+    return 0;
+}
+
+/* ---------------------------------------------------------------- what is lost */
+
+void archive_lost(struct archive *a, const struct archive_source *s, uint64_t first, uint64_t last,
+                  uint64_t count)
+{
+    struct registry *registry = registry_create();
+    struct batch_builder *builder = registry ? batch_builder_create(registry, 0) : NULL;
+    const struct event_head head = {.time_ns = a->utc_ns,
+                                    .name = SLICE_LIT("archive.lost"),
+                                    .host = SLICE_LIT(""),
+                                    .prog = SLICE_LIT("gridline-archive"),
+                                    .level = LEVEL_ERROR};
+    const struct named_value values[] = {
+        {SLICE_LIT("source"), value_bytes(slice_of((const char *)s->id, sizeof s->id))},
+        {SLICE_LIT("first"), value_uint(first)},
+        {SLICE_LIT("last"), value_uint(last)},
+        {SLICE_LIT("count"), value_uint(count)},
+    };
+    const struct batch_origin nobody = {.clock.bound_ns = CLOCK_BOUND_UNKNOWN};
+    struct batch *b = NULL;
+    if (builder && batch_builder_add(builder, &head, values, sizeof values / sizeof *values, NULL) == 0)
+        b = batch_builder_finish(builder, &nobody);
+    if (b)
+        (void)archive_append(a, s, last, b); /* refused: it is in the gateway's ledger as well */
+    batch_unref(b);
+    batch_builder_destroy(builder);
+    registry_destroy(registry);
+}
+
+/* ---------------------------------------------------------------- partitions of the writer */
+
+static bool is_same_span(const struct partition_span *a, const struct partition_span *b)
+{
+    return a->from_ns == b->from_ns && a->step_ns == b->step_ns;
+}
+
+struct partition *archive_partition(struct archive *a, const struct partition_span *span, int *r)
+{
+    struct open_partition *place = &a->open[0];
+    char name[PARTITION_NAME_MAX];
+    struct diag why = {0};
+    for (size_t i = 0; i < ARCHIVE_OPEN_MAX; i++) {
+        struct open_partition *o = &a->open[i];
+        if (o->p && is_same_span(&o->span, span)) {
+            o->used = ++a->uses;
+            return o->p;
+        }
+        if (!o->p || (place->p && o->used < place->used))
+            place = o;
+    }
+    partition_close(place->p);
+    *place = (struct open_partition){.p = NULL};
+    partition_name(span, name, sizeof name);
+    *r = partition_open(a->dir, name, PARTITION_WRITE | PARTITION_CREATE, span, &place->p, &why);
+    if (*r < 0)
+        return NULL;
+    place->span = *span;
+    place->used = ++a->uses;
+    return place->p;
+}
+
+void archive_forget(struct archive *a, const struct partition_span *span)
+{
+    for (size_t i = 0; i < ARCHIVE_OPEN_MAX; i++)
+        if (a->open[i].p && is_same_span(&a->open[i].span, span)) {
+            partition_close(a->open[i].p);
+            a->open[i] = (struct open_partition){.p = NULL};
+        }
+}
+
+/* ---------------------------------------------------------------- the whole */
+
+int archive_parse_ids(struct archive *a, const char *ids)
+{
+    size_t max = 1;
+    for (const char *p = ids; *p; p++)
+        max += *p == ',' || *p == '+';
+    a->ids_text = mem_alloc(strlen(ids) + 1);
+    memcpy(a->ids_text, ids, strlen(ids));
+    a->id_names = mem_alloc(max * sizeof *a->id_names);
+    char *rest = NULL;
+    for (char *word = strtok_r(a->ids_text, ",+ ", &rest); word; word = strtok_r(NULL, ",+ ", &rest))
+        a->id_names[a->n_ids++] = word;
+    return 0;
+}
+
+static int set_options(struct archive *a, const struct archive_options *o)
+{
+    a->o = *o;
+    a->dir = strdup(o->dir);
+    a->o.dir = a->dir;
+    a->o.ids = NULL;
+    if (!a->o.partition_ns)
+        a->o.partition_ns = ARCHIVE_PARTITION_NS;
+    if (!a->o.head_bytes)
+        a->o.head_bytes = ARCHIVE_HEAD_BYTES;
+    if (!a->o.flush_ns)
+        a->o.flush_ns = ARCHIVE_FLUSH_NS;
+    if (!a->o.streams_max)
+        a->o.streams_max = ARCHIVE_STREAMS_MAX;
+    return a->dir ? archive_parse_ids(a, o->ids ? o->ids : "id") : -ENOMEM;
+}
+
+struct newest_gen {
+    struct archive *a;
+    uint64_t gen;
+};
+
+static int look_at_gen(void *arg, const char *name, int64_t from_ns, int64_t step_ns)
+{
+    struct newest_gen *newest = arg;
+    int r = 0;
+    (void)name;
+    if (step_ns != 0)
+        return 0;
+    struct partition_span span = archive_span_of(newest->a, from_ns);
+    struct partition *p = archive_partition(newest->a, &span, &r);
+    uint64_t gen = p ? partition_gen(p) : 0;
+    newest->gen = gen > newest->gen ? gen : newest->gen;
+    return 0; /* a broken one is for `gridline archive repair`; the others are good without it */
+}
+
+int archive_open(const struct archive_options *o, struct archive **out, struct diag *why)
+{
+    struct archive *a = mem_alloc(sizeof *a);
+    struct newest_gen newest = {a, 0};
+    a->views.next = a->views.before = &a->views;
+    pthread_mutex_init(&a->lock, NULL);
+    int r = set_options(a, o);
+    if (r == 0)
+        r = catalog_open(a->dir, true, &a->catalog, why);
+    if (r == 0)
+        r = catalog_partitions(a->dir, look_at_gen, &newest);
+    if (r < 0) {
+        archive_close(a);
+        return r;
+    }
+    a->gen = newest.gen;
+    publish_tables(a);
+    *out = a;
+    return 0;
+}
+
+void archive_close(struct archive *a)
+{
+    void *v;
+    if (!a)
+        return;
+    for (size_t i = 0; i < ARCHIVE_OPEN_MAX; i++)
+        partition_close(a->open[i].p);
+    for (size_t i = 0; a->streams.n && map_next(&a->streams, &i, &v); i = 0)
+        archive_stream_destroy(a, v);
+    for (size_t i = 0; map_next(&a->tables, &i, &v);) {
+        mem_free(((struct archive_table *)v)->streams);
+        mem_free(v);
+    }
+    for (size_t i = 0; map_next(&a->producers, &i, &v);)
+        mem_free(v);
+    forget_infos(a);
+    map_fini(&a->streams);
+    map_fini(&a->tables);
+    map_fini(&a->producers);
+    table_list_unref(a->list);
+    catalog_close(a->catalog);
+    strbuf_fini(&a->key);
+    mem_free(a->touched);
+    mem_free(a->sources);
+    mem_free(a->id_names);
+    mem_free(a->ids_text);
+    free(a->dir);
+    pthread_mutex_destroy(&a->lock);
+    mem_free(a);
+}
+
+void archive_counts(const struct archive *a, struct archive_counts *out)
+{
+    *out = a->counts;
+    out->streams = a->streams.n;
+}
+
+struct catalog *archive_catalog(struct archive *a)
+{
+    return a->catalog;
+}
+
+const char *archive_dir(const struct archive *a)
+{
+    return a->dir;
+}
+
+void archive_on_flush(struct archive *a, const struct archive_derive_ops *ops)
+{
+    a->derive = ops ? *ops : (struct archive_derive_ops){.arg = NULL};
+}
+
+void archive_set_floor(struct archive *a, int64_t time_ns)
+{
+    a->floor_ns = time_ns;
+}
+
+void archive_count_shed(struct archive *a, uint64_t rows)
+{
+    a->counts.shed += rows;
+}
+
+void archive_count_damaged(struct archive *a, uint64_t rows)
+{
+    a->counts.damaged += rows;
+}
+
+void archive_each_overflow(struct archive *a,
+                           void (*fn)(void *arg, const uint8_t producer[16], uint32_t streams, uint64_t rows),
+                           void *arg)
+{
+    void *v;
+    for (size_t i = 0; map_next(&a->producers, &i, &v);) {
+        const struct producer *p = v;
+        if (p->overflow)
+            fn(arg, p->id, p->streams, p->overflow);
+    }
+}
+
+void archive_baselines_changed(struct archive *a)
+{
+    publish_tables(a);
+}
+
+uint64_t archive_merge_limit(struct archive *a)
+{
+    pthread_mutex_lock(&a->lock);
+    uint64_t limit = a->gen;
+    for (const struct view_gen *v = a->views.next; v != &a->views; v = v->next)
+        limit = v->gen < limit ? v->gen : limit;
+    pthread_mutex_unlock(&a->lock);
+    return limit;
+}

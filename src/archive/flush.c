@@ -1,0 +1,361 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Sealing: from heads to blobs, partition by partition.
+ *
+ * A partition is sealed by one commit of its own, oldest first: what is derived of its rows (archive.h), its
+ * blobs, and the mark of each source up to the record that was appended last. Then its rows give way in the
+ * heads, and the generation by which views tell blobs from heads moves on, at one moment under the lock: a
+ * view sees each row once, here or there. Until then blobs of the new generation are invisible.
+ *
+ * When it fails, what was sealed stays sealed, the rest stays in the heads, and nothing is done twice. The
+ * cursor moves when nothing is left. */
+#include "archive/archive_internal.h"
+
+#include "base/mem.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+/* A stream's rows that are in the partition being sealed. */
+struct sealed {
+    struct archive_stream *stream;
+    struct rows rows; /* in arena, or of the head's buffer */
+};
+
+struct sealing {
+    struct archive *a;
+    struct partition_span span;
+    struct partition *p;
+    struct arena arena;
+    struct sealed *all;
+    size_t n, max;
+    uint64_t blobs, bytes;
+};
+
+static uint32_t first_not_before(const struct rows *r, int64_t time_ns)
+{
+    uint32_t low = 0, high = r->n;
+    while (low < high) {
+        uint32_t middle = low + (high - low) / 2;
+        if (r->time_ns[middle] < time_ns)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+static int add_sealed(struct sealing *s, struct archive_stream *stream, const struct rows *rows)
+{
+    if (s->n == s->max) {
+        size_t max = s->max ? s->max * 2 : 256;
+        struct sealed *all = mem_try_resize(s->all, max * sizeof *all);
+        if (!all)
+            return -ENOMEM;
+        s->all = all;
+        s->max = max;
+    }
+    s->all[s->n++] = (struct sealed){stream, *rows};
+    return 0;
+}
+
+/* The stream's rows of this partition. */
+static int collect(struct sealing *s, struct archive_stream *stream)
+{
+    const struct head *h = &stream->head;
+    struct rows all, rows;
+    if (h->n == 0)
+        return 0;
+    int r = head_rows(h->buffer, h->n, h->n_origins, h->is_unsorted, NULL, 0, &s->arena, &all);
+    if (r < 0)
+        return r;
+    uint32_t from = first_not_before(&all, s->span.from_ns), to = first_not_before(&all, s->span.to_ns);
+    if (from == to)
+        return 0;
+    r = rows_slice(&all, from, to, &s->arena, &rows);
+    return r < 0 ? r : add_sealed(s, stream, &rows);
+}
+
+static int collect_all(struct sealing *s, bool are_derived)
+{
+    void *v;
+    int r = 0;
+    for (size_t i = 0; r == 0 && map_next(&s->a->streams, &i, &v);)
+        if (((struct archive_stream *)v)->is_derived == are_derived)
+            r = collect(s, v);
+    return r;
+}
+
+/* Neighbours in a blob: those of one table, then of one host. */
+static int compare_sealed(const void *a, const void *b)
+{
+    const struct archive_stream *x = ((const struct sealed *)a)->stream,
+                                *y = ((const struct sealed *)b)->stream;
+    if (x->table != y->table)
+        return table_name_order(x->table->name, y->table->name);
+    return table_name_order(x->key, y->key);
+}
+
+static void show(const struct sealing *s)
+{
+    for (size_t i = 0; s->a->derive.rows && i < s->n; i++)
+        s->a->derive.rows(s->a->derive.arg, s->all[i].stream->table->def, s->all[i].stream->key,
+                          &s->all[i].rows);
+}
+
+/* What is derived comes into heads of its own, and from there into this partition. */
+static int derive(struct sealing *s)
+{
+    struct archive *a = s->a;
+    struct batch *b = NULL;
+    int r = 0;
+    if (!a->derive.derive)
+        return 0;
+    while ((r = a->derive.derive(a->derive.arg, &b)) > 0) {
+        r = archive_append_derived(a, b);
+        batch_unref(b);
+        if (r < 0)
+            break;
+    }
+    return r < 0 && r != -ENOMEM ? r : collect_all(s, true);
+}
+
+static int put_blob(struct sealing *s, struct blob_writer *w)
+{
+    struct blob_bytes bytes;
+    uint64_t id;
+    int r = blob_writer_finish(w, &bytes);
+    if (r == 0)
+        r = partition_put(s->p, &bytes, s->a->gen + 1, &id);
+    if (r == 0) {
+        s->blobs++;
+        s->bytes += bytes.directory.n + bytes.body.n;
+    }
+    return r;
+}
+
+static int put_rows(struct sealing *s, struct blob_writer *w, const struct sealed *sealed)
+{
+    int r = 0;
+    for (uint32_t from = 0; r == 0 && from < sealed->rows.n; from += ROWS_CHUNK_MAX) {
+        uint32_t to = sealed->rows.n - from > ROWS_CHUNK_MAX ? from + ROWS_CHUNK_MAX : sealed->rows.n;
+        struct rows rows;
+        r = rows_slice(&sealed->rows, from, to, &s->arena, &rows);
+        if (r == 0)
+            r = blob_writer_add(w, sealed->stream->table->def, sealed->stream->key, &rows);
+        if (r == 0 && blob_writer_is_full(w))
+            r = put_blob(s, w);
+    }
+    return r;
+}
+
+static int put_all(struct sealing *s)
+{
+    const struct blob_options o = {
+        .zstd_level = s->a->o.zstd_level, .ids = s->a->id_names, .n_ids = s->a->n_ids};
+    struct blob_writer *w = blob_writer_create(&o);
+    int r = w ? 0 : -ENOMEM;
+    for (size_t i = 0; r == 0 && i < s->n; i++)
+        r = put_rows(s, w, &s->all[i]);
+    if (r == 0 && !blob_writer_is_empty(w))
+        r = put_blob(s, w);
+    blob_writer_destroy(w);
+    return r;
+}
+
+static int set_marks(const struct sealing *s)
+{
+    int r = 0;
+    for (size_t i = 0; r == 0 && i < s->a->n_sources; i++)
+        if (s->a->sources[i].done)
+            r = partition_set_mark(s->p, &s->a->sources[i].id, s->a->sources[i].done);
+    return r;
+}
+
+static void use_head(struct archive_stream *s, const struct head *left)
+{
+    s->head = *left;
+    s->n_seen = s->is_derived ? 0 : left->n;
+    s->n_origins_seen = left->n_origins;
+    s->is_unsorted_seen = left->is_unsorted;
+}
+
+/* The rows of this partition are on disk: they give way in all heads at one moment. */
+static void give_way(const struct sealing *s)
+{
+    struct archive *a = s->a;
+    struct head *left = mem_alloc((s->n + 1) * sizeof *left);
+    struct head_buffer **old = mem_alloc((s->n + 1) * sizeof(void *));
+    for (size_t i = 0; i < s->n; i++) {
+        old[i] = s->all[i].stream->head.buffer;
+        head_without(&s->all[i].stream->head, s->span.from_ns, s->span.to_ns, &left[i]);
+        a->counts.head_bytes += left[i].buffer ? left[i].buffer->size_bytes : 0;
+        a->counts.head_bytes -= old[i]->size_bytes;
+        a->counts.head_rows -= s->all[i].rows.n;
+    }
+    pthread_mutex_lock(&a->lock);
+    a->gen++;
+    for (size_t i = 0; i < s->n; i++)
+        use_head(s->all[i].stream, &left[i]);
+    pthread_mutex_unlock(&a->lock);
+    for (size_t i = 0; i < s->n; i++)
+        head_buffer_unref(old[i]);
+    mem_free(left);
+    mem_free(old);
+}
+
+/* What was derived for a commit that has failed. */
+static void drop_derived(struct archive *a)
+{
+    void *v;
+    for (size_t i = 0; map_next(&a->streams, &i, &v);) {
+        struct archive_stream *s = v;
+        if (!s->is_derived || !s->head.n)
+            continue;
+        a->counts.head_rows -= s->head.n;
+        a->counts.head_bytes -= s->head.buffer->size_bytes;
+        head_fini(&s->head);
+    }
+}
+
+static int seal_rows(struct sealing *s)
+{
+    int r = collect_all(s, false);
+    if (r < 0 || s->n == 0)
+        return r;
+    show(s);
+    r = derive(s);
+    if (r < 0)
+        return r;
+    qsort(s->all, s->n, sizeof *s->all, compare_sealed);
+    s->p = archive_partition(s->a, &s->span, &r);
+    if (!s->p)
+        return r;
+    r = put_all(s);
+    if (r == 0)
+        r = set_marks(s);
+    return r < 0 ? r : partition_commit(s->p);
+}
+
+/* All rows of one partition. */
+static int seal(struct archive *a, const struct partition_span *span)
+{
+    struct sealing s = {.a = a, .span = *span};
+    int r = seal_rows(&s);
+    if (r < 0) {
+        if (s.p)
+            partition_rollback(s.p);
+        drop_derived(a);
+        if (r == -EIO)
+            archive_forget(a, span); /* after a failed sync its pages can't be trusted: open it again */
+    } else {
+        give_way(&s);
+        a->counts.blobs += s.blobs;
+        a->counts.bytes += s.bytes;
+    }
+    if (a->derive.end)
+        a->derive.end(a->derive.arg, r == 0);
+    mem_free(s.all);
+    arena_fini(&s.arena);
+    return r;
+}
+
+/* The time of the oldest row in heads. false: there is none. */
+static bool find_oldest(const struct archive *a, int64_t *out)
+{
+    bool is_any = false;
+    void *v;
+    for (size_t i = 0; map_next(&a->streams, &i, &v);) {
+        const struct head *h = &((const struct archive_stream *)v)->head;
+        for (uint32_t row = 0; row < (h->is_unsorted ? h->n : h->n > 0); row++)
+            if (!is_any || h->buffer->time_ns[row] < *out) {
+                *out = h->buffer->time_ns[row];
+                is_any = true;
+            }
+    }
+    return is_any;
+}
+
+/* Streams that have been quiet for long have no place here; they come again when a row does. */
+static void forget_quiet(struct archive *a)
+{
+    void *v;
+    size_t n = 0;
+    for (size_t i = 0; map_next(&a->streams, &i, &v);) {
+        struct archive_stream *s = v;
+        s->next = NULL; /* it may point to one that goes */
+        s->quiet = s->was_fed ? 0 : (uint8_t)(s->quiet + 1);
+        s->was_fed = false;
+        n += s->quiet >= ARCHIVE_QUIET_FLUSHES && !s->head.n;
+    }
+    a->last = NULL;
+    struct archive_stream **gone = n ? mem_alloc(n * sizeof(void *)) : NULL;
+    n = 0;
+    for (size_t i = 0; gone && map_next(&a->streams, &i, &v);)
+        if (((struct archive_stream *)v)->quiet >= ARCHIVE_QUIET_FLUSHES &&
+            !((struct archive_stream *)v)->head.n)
+            gone[n++] = v;
+    for (size_t i = 0; i < n; i++)
+        archive_stream_destroy(a, gone[i]);
+    mem_free(gone);
+}
+
+static int commit_tables(struct archive *a)
+{
+    int r = a->are_tables_dirty ? catalog_commit(a->catalog) : 0;
+    if (r == 0)
+        a->are_tables_dirty = false;
+    return r;
+}
+
+static int commit_cursors(struct archive *a)
+{
+    bool has_moved = false;
+    for (size_t i = 0; i < a->n_sources; i++) {
+        const struct source_state *s = &a->sources[i];
+        has_moved |= s->done != catalog_cursor(a->catalog, &s->id);
+        catalog_set_cursor(a->catalog, &s->id, s->done);
+    }
+    return has_moved ? catalog_commit(a->catalog) : 0;
+}
+
+int archive_flush(struct archive *a)
+{
+    int64_t oldest = 0;
+    if (a->n_touched)
+        return -EBUSY; /* in the middle of a record */
+    int r = commit_tables(a);
+    while (r == 0 && find_oldest(a, &oldest)) {
+        struct partition_span span = archive_span_of(a, oldest);
+        r = seal(a, &span);
+    }
+    if (r == 0)
+        r = commit_cursors(a);
+    if (r < 0)
+        return r;
+    a->counts.flushes++;
+    a->oldest_ns = 0;
+    forget_quiet(a);
+    return 0;
+}
+
+/* Heads are full: there is enough for good chunks, or there is too much. */
+static bool is_full(const struct archive *a)
+{
+    if (a->counts.head_bytes < a->o.head_bytes)
+        return false;
+    return a->counts.head_rows >= a->streams.n * ROWS_CHUNK_MIN ||
+           a->counts.head_bytes >= a->o.head_bytes * (ARCHIVE_HEAD_FACTOR - 1);
+}
+
+int archive_tick(struct archive *a, int64_t now_ns, int64_t utc_ns)
+{
+    a->utc_ns = utc_ns;
+    if (!a->oldest_ns)
+        a->oldest_ns = now_ns;
+    if (a->n_touched || now_ns < a->retry_ns || (!is_full(a) && now_ns - a->oldest_ns < a->o.flush_ns))
+        return 0;
+    int r = archive_flush(a);
+    a->retry_ns = r < 0 ? now_ns + ARCHIVE_RETRY_NS : 0;
+    a->oldest_ns = r < 0 ? a->oldest_ns : now_ns;
+    return r;
+}

@@ -1,0 +1,425 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Reading a view: the sections of partitions that have the event name and time, the chunks of their blobs,
+ * then the heads.
+ *
+ * A blob numbers the columns of its tables as the catalogue did when it was written. Where that is as the
+ * catalogue does now, which it is unless the catalogue was made again, chunks are given as they are; else
+ * their columns are renumbered, by name and type. */
+#include "archive/view_internal.h"
+
+#include "base/mem.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+enum { NO_COLUMN = UINT16_MAX };
+
+struct found_section {
+    struct reader_partition *partition;
+    uint64_t blob, rows;
+};
+
+struct scan {
+    struct view *v;
+    struct scan_spec spec;
+    const struct table_def *table;
+    struct found_section *sections;
+    size_t n_sections, max_sections, next_section;
+    size_t next_head;
+    int error; /* of collecting sections */
+    struct scan_loss loss;
+
+    /* Where we are: */
+    struct found_section *at;
+    struct directory_entry *entry; /* NULL: between two blobs, or in the heads */
+    uint32_t section, chunk;       /* chunk: the one given last */
+    uint16_t *to_ours;             /* the number here of each column of the section; NULL: the same */
+    const struct view_head *head;  /* the one given last */
+    /* Of the last stream asked: */
+    struct slice asked;
+    bool is_wanted;
+    struct blob_chunk given; /* one that was made up */
+    struct arena arena;      /* what was given last */
+    struct arena map_arena;  /* to_ours */
+};
+
+/* ---------------------------------------------------------------- which blobs */
+
+static bool add_section(void *arg, const struct partition_section *p)
+{
+    struct scan *s = arg;
+    if (p->gen > s->v->gen)
+        return true;
+    if (s->n_sections == s->max_sections) {
+        size_t max = s->max_sections ? s->max_sections * 2 : 16;
+        struct found_section *all = mem_try_resize(s->sections, max * sizeof *all);
+        if (!all) {
+            s->error = -ENOMEM;
+            return false;
+        }
+        s->sections = all;
+        s->max_sections = max;
+    }
+    s->sections[s->n_sections++] = (struct found_section){
+        .partition = s->at ? s->at->partition : NULL, .blob = p->blob, .rows = p->s.rows};
+    return true;
+}
+
+static bool is_in_reach(const struct scan_spec *spec, const struct partition_span *p)
+{
+    if (spec->only)
+        return p->from_ns == spec->only->from_ns && p->step_ns == spec->only->step_ns;
+    return p->step_ns == spec->step_ns && p->from_ns <= spec->to_ns && p->to_ns > spec->from_ns;
+}
+
+static int collect_sections(struct scan *s)
+{
+    struct view_reader *r = s->v->reader;
+    for (size_t i = 0; i < r->n_partitions; i++) {
+        struct reader_partition *p = &r->partitions[i];
+        struct found_section here = {.partition = p};
+        if (!is_in_reach(&s->spec, &p->span) || p->is_bad)
+            continue;
+        int e = view_open_partition(s->v, p);
+        if (e == -ENOENT)
+            continue; /* retention was faster */
+        if (e == -ENOMEM)
+            return e;
+        if (e < 0) {
+            p->is_bad = true;
+            s->loss.blobs++; /* how many are in it nobody knows */
+            continue;
+        }
+        uint64_t damaged = p->damaged;
+        s->at = &here;
+        e = partition_sections(p->p, s->spec.name, s->spec.from_ns, s->spec.to_ns, add_section, s);
+        s->at = NULL;
+        s->loss.blobs += p->damaged - damaged;
+        if (e == -ENOMEM || s->error < 0)
+            return e < 0 ? e : s->error;
+        if (e < 0)
+            s->loss.blobs++;
+    }
+    return 0;
+}
+
+int scan_open(struct view *v, const struct scan_spec *spec, struct scan **out)
+{
+    struct scan *s = mem_alloc(sizeof *s);
+    s->v = v;
+    s->spec = *spec;
+    s->table = view_table(v, spec->name);
+    int r = s->table ? collect_sections(s) : 0;
+    if (r < 0) {
+        scan_close(s);
+        return r;
+    }
+    *out = s;
+    return 0;
+}
+
+static void leave_blob(struct scan *s)
+{
+    if (s->entry)
+        directories_put(&s->v->reader->directories, s->entry);
+    s->entry = NULL;
+    s->asked = (struct slice){NULL, 0};
+}
+
+void scan_close(struct scan *s)
+{
+    if (!s)
+        return;
+    leave_blob(s);
+    arena_fini(&s->arena);
+    arena_fini(&s->map_arena);
+    mem_free(s->sections);
+    mem_free(s);
+}
+
+struct scan_loss scan_damaged(const struct scan *s)
+{
+    return s->loss;
+}
+
+/* ---------------------------------------------------------------- numbers of columns */
+
+static bool is_same_field(const struct field *a, const struct field *b)
+{
+    return a->type == b->type && slice_eq(a->name, b->name);
+}
+
+static uint16_t find_ours(const struct table_def *t, const struct field *f)
+{
+    for (uint32_t i = 0; i < t->n_columns; i++)
+        if (is_same_field(&t->columns[i], f))
+            return (uint16_t)i;
+    return NO_COLUMN;
+}
+
+static int map_columns(struct scan *s)
+{
+    const struct table_def *theirs = &s->entry->directory->tables[s->section];
+    bool is_same = theirs->n_columns <= s->table->n_columns;
+    for (uint32_t i = 0; is_same && i < theirs->n_columns; i++)
+        is_same = is_same_field(&theirs->columns[i], &s->table->columns[i]);
+    s->to_ours = NULL;
+    if (is_same)
+        return 0;
+    arena_reset(&s->map_arena);
+    s->to_ours = arena_alloc(&s->map_arena, theirs->n_columns * sizeof *s->to_ours);
+    for (uint32_t i = 0; s->to_ours && i < theirs->n_columns; i++)
+        s->to_ours[i] = find_ours(s->table, &theirs->columns[i]);
+    return s->to_ours ? 0 : -ENOMEM;
+}
+
+/* The blob's number of our column; NO_COLUMN: it has none. */
+static uint16_t to_theirs(const struct scan *s, uint16_t ours)
+{
+    uint32_t n = s->entry->directory->tables[s->section].n_columns;
+    if (!s->to_ours)
+        return ours < n ? ours : NO_COLUMN;
+    for (uint32_t i = 0; i < n; i++)
+        if (s->to_ours[i] == ours)
+            return (uint16_t)i;
+    return NO_COLUMN;
+}
+
+/* The chunk with our numbers, in s->given. */
+static int renumber_chunk(struct scan *s, const struct blob_chunk *c)
+{
+    uint16_t *ids = arena_alloc(&s->arena, (c->n_columns + 1) * sizeof *ids);
+    struct column_summary *summaries = arena_alloc(&s->arena, (c->n_columns + 1) * sizeof *summaries);
+    uint32_t n = 0;
+    if (!ids || !summaries)
+        return -ENOMEM;
+    for (uint32_t i = 0; i < c->n_columns; i++) {
+        uint16_t id = s->to_ours[c->ids[i]];
+        if (id == NO_COLUMN)
+            continue;
+        uint32_t at = n++;
+        for (; at > 0 && ids[at - 1] > id; at--) {
+            ids[at] = ids[at - 1];
+            summaries[at] = summaries[at - 1];
+        }
+        ids[at] = id;
+        summaries[at] = c->summaries[i];
+    }
+    s->given = *c;
+    s->given.n_columns = n;
+    s->given.ids = ids;
+    s->given.summaries = summaries;
+    return 0;
+}
+
+static int compare_columns(const void *a, const void *b)
+{
+    return (int)((const struct column *)a)->id - (int)((const struct column *)b)->id;
+}
+
+static int renumber_rows(struct scan *s, struct rows *r)
+{
+    struct column *columns = arena_alloc(&s->arena, (r->n_columns + 1) * sizeof *columns);
+    uint32_t n = 0;
+    if (!columns)
+        return -ENOMEM;
+    for (uint32_t i = 0; i < r->n_columns; i++) {
+        columns[n] = r->columns[i];
+        columns[n].id = s->to_ours[r->columns[i].id];
+        n += columns[n].id != NO_COLUMN;
+    }
+    qsort(columns, n, sizeof *columns, compare_columns);
+    r->columns = columns;
+    r->n_columns = n;
+    return 0;
+}
+
+/* ---------------------------------------------------------------- chunks */
+
+/* Of that stream, and allowed? Streams of one key come one after the other. */
+static bool is_stream_wanted(struct scan *s, struct slice key)
+{
+    if (!s->spec.wants)
+        return true;
+    if (s->asked.p && slice_eq(s->asked, key))
+        return s->is_wanted;
+    struct stream_key_parts parts = stream_key_split(key);
+    s->asked = key;
+    s->is_wanted = s->spec.wants(s->spec.arg, key, &parts);
+    return s->is_wanted;
+}
+
+static bool is_in_time(const struct scan *s, const struct blob_chunk *c)
+{
+    return c->min_ns <= s->spec.to_ns && c->max_ns >= s->spec.from_ns;
+}
+
+static bool may_have_id(const struct scan *s, uint32_t chunk)
+{
+    if (s->spec.id_column == NO_COLUMN || !s->spec.id.p)
+        return true;
+    uint16_t column = to_theirs(s, s->spec.id_column);
+    return column == NO_COLUMN ? false : blob_chunk_may_have(s->entry->directory, chunk, column, s->spec.id);
+}
+
+static int enter_blob(struct scan *s)
+{
+    s->at = &s->sections[s->next_section++];
+    struct blob_place place = {s->at->partition->number, s->at->blob};
+    int r = directories_get(&s->v->reader->directories, s->at->partition->p, place, &s->entry);
+    if (r < 0)
+        return r;
+    const struct blob_directory *d = s->entry->directory;
+    s->section = 0;
+    while (d && s->section < d->n_sections && !slice_eq(d->sections[s->section].name, s->spec.name))
+        s->section++;
+    if (!d || s->section == d->n_sections) {
+        s->loss.blobs++;
+        s->loss.rows += s->at->rows;
+        leave_blob(s);
+        return 0;
+    }
+    s->chunk = blob_directory_find(d, s->section, SLICE_LIT("")) - 1;
+    return map_columns(s);
+}
+
+/* The next chunk of this blob: 1; 0: there is no more. */
+static int next_chunk(struct scan *s, struct scan_chunk *out)
+{
+    const struct blob_directory *d = s->entry->directory;
+    while (++s->chunk < d->n_chunks && d->chunks[s->chunk].section == s->section) {
+        const struct blob_chunk *c = &d->chunks[s->chunk];
+        if (!is_in_time(s, c) || !is_stream_wanted(s, c->key) || !may_have_id(s, s->chunk))
+            continue;
+        if (s->to_ours) {
+            int r = renumber_chunk(s, c);
+            if (r < 0)
+                return r;
+            c = &s->given;
+        }
+        if (s->spec.may_have && !s->spec.may_have(s->spec.arg, s->table, c))
+            continue;
+        *out = (struct scan_chunk){.chunk = c, .table = s->table};
+        return 1;
+    }
+    return 0;
+}
+
+/* ---------------------------------------------------------------- heads */
+
+static int make_head_chunk(struct scan *s, const struct view_head *h)
+{
+    struct rows r;
+    int e = head_rows(h->buffer, h->n, h->n_origins, h->is_unsorted, NULL, 0, &s->arena, &r);
+    if (e < 0)
+        return e;
+    uint16_t *ids = arena_alloc(&s->arena, (r.n_columns + 1) * sizeof *ids);
+    struct column_summary *summaries = arena_alloc(&s->arena, (r.n_columns + 1) * sizeof *summaries);
+    if (!ids || !summaries)
+        return -ENOMEM;
+    for (uint32_t i = 0; i < r.n_columns; i++) {
+        ids[i] = r.columns[i].id;
+        column_summarise(&r, &r.columns[i], 0, r.n, &summaries[i]);
+    }
+    s->given = (struct blob_chunk){.key = h->key,
+                                   .n_rows = r.n,
+                                   .min_ns = r.time_ns[0],
+                                   .max_ns = r.time_ns[r.n - 1],
+                                   .n_columns = r.n_columns,
+                                   .ids = ids,
+                                   .summaries = summaries};
+    return 0;
+}
+
+static int next_head(struct scan *s, struct scan_chunk *out)
+{
+    bool has_heads = s->table && s->spec.step_ns == 0 && !s->spec.only;
+    while (has_heads && s->next_head < s->v->n_heads) {
+        const struct view_head *h = &s->v->heads[s->next_head++];
+        if (!slice_eq(h->table->name, s->spec.name) || !is_stream_wanted(s, h->key))
+            continue;
+        arena_reset(&s->arena);
+        int r = make_head_chunk(s, h);
+        if (r < 0)
+            return r;
+        if (!is_in_time(s, &s->given) ||
+            (s->spec.may_have && !s->spec.may_have(s->spec.arg, s->table, &s->given)))
+            continue;
+        s->head = h;
+        *out = (struct scan_chunk){.chunk = &s->given, .table = s->table, .is_head = true};
+        return 1;
+    }
+    return 0;
+}
+
+/* ---------------------------------------------------------------- the scan */
+
+int scan_next(struct scan *s, struct scan_chunk *out)
+{
+    s->head = NULL;
+    arena_reset(&s->arena);
+    for (;;) {
+        int r = s->entry ? next_chunk(s, out) : 0;
+        if (r != 0)
+            return r;
+        leave_blob(s);
+        if (s->next_section == s->n_sections)
+            return next_head(s, out);
+        r = enter_blob(s);
+        if (r < 0)
+            return r;
+    }
+}
+
+static int compare_ids(const void *a, const void *b)
+{
+    return (int)*(const uint16_t *)a - (int)*(const uint16_t *)b;
+}
+
+/* Our numbers as the blob's, in its order. */
+static int want_theirs(struct scan *s, const uint16_t *want, size_t n_want, const uint16_t **out,
+                       size_t *n_out)
+{
+    uint16_t *theirs = arena_alloc(&s->arena, (n_want + 1) * sizeof *theirs);
+    size_t n = 0;
+    if (!theirs)
+        return -ENOMEM;
+    for (size_t i = 0; i < n_want; i++) {
+        theirs[n] = to_theirs(s, want[i]);
+        n += theirs[n] != NO_COLUMN;
+    }
+    qsort(theirs, n, sizeof *theirs, compare_ids);
+    *out = theirs;
+    *n_out = n;
+    return 0;
+}
+
+static int read_chunk(struct scan *s, unsigned what, const uint16_t *want, size_t n_want, struct rows *out)
+{
+    struct view_reader *reader = s->v->reader;
+    const uint16_t *theirs = want;
+    int r = want_theirs(s, want, n_want, &theirs, &n_want);
+    if (r == 0)
+        r = directories_body(&reader->directories, s->at->partition->p, s->entry);
+    if (r == 0)
+        r = blob_chunk_read(s->entry->directory, strbuf_slice(&s->entry->body),
+                            s->entry->place.partition << 40 ^ s->entry->place.blob, s->chunk, what, theirs,
+                            n_want, reader->cache, &s->arena, out);
+    if (r == 0 && s->to_ours)
+        r = renumber_rows(s, out);
+    return r;
+}
+
+int scan_read(struct scan *s, unsigned what, const uint16_t *want, size_t n_want, struct rows *out)
+{
+    static const uint16_t none = NO_COLUMN;
+    if (s->head)
+        return head_rows(s->head->buffer, s->head->n, s->head->n_origins, s->head->is_unsorted,
+                         what & BLOB_ALL_COLUMNS ? NULL : (n_want ? want : &none), n_want, &s->arena, out);
+    int r = read_chunk(s, what, want, n_want, out);
+    if (r == -ENOMEM || r == 0)
+        return r;
+    s->loss.chunks++;
+    s->loss.rows += s->entry->directory->chunks[s->chunk].n_rows;
+    return E_DAMAGE;
+}

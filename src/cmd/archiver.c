@@ -1,0 +1,343 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The lock guards what the loop and the thread tell each other; the archive is the thread's alone, but for
+ * views, which have their own ways (view.h). */
+#include "cmd/archiver.h"
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "gateway/journal_batches.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { TICK_MS = 250, BETWEEN_TICKS = 256 /* batches */ };
+
+struct call {
+    void (*fn)(void *arg, struct archive *archive);
+    void *arg;
+    struct call *next;
+};
+
+struct archiver {
+    char *journal_dir;
+    struct archive *archive;
+    pthread_t thread;
+    bool has_thread;
+    pthread_mutex_t lock;
+    pthread_cond_t wake;
+    /* Under the lock: */
+    uint64_t number, settled; /* of the journal; 0 = not told yet */
+    bool is_stopping;
+    struct call *calls, **calls_end;
+    struct archive_counts counts; /* as of the last tick */
+    uint64_t cursor, appended;    /* records: on disk, and seen by queries */
+    /* The thread's: */
+    struct selector *selector;
+    uint32_t *index;
+    size_t max_index;
+    struct archive_source source;
+    struct journal *journal;
+    struct journal_batches *batches;
+    struct journal_batch item; /* the next, if has_item */
+    bool has_item;
+    uint64_t record; /* the one that is being appended; 0 = none */
+    int trouble;     /* the error said last; 0 = all is well */
+};
+
+/* ---------------------------------------------------------------- what is said */
+
+/* Once when it begins, and once when it is over. */
+static void say(struct archiver *a, int r, const char *what)
+{
+    if (r == a->trouble)
+        return;
+    if (r < 0)
+        log_error("archive %s: %s: %s; it is tried again, the journal keeps what comes meanwhile",
+                  archive_dir(a->archive), what, err_text(r));
+    else
+        log_info("archive %s: works again", archive_dir(a->archive));
+    a->trouble = r;
+}
+
+static void publish(struct archiver *a)
+{
+    struct archive_counts counts;
+    archive_counts(a->archive, &counts);
+    uint64_t cursor = archive_cursor(a->archive, &a->source);
+    pthread_mutex_lock(&a->lock);
+    a->counts = counts;
+    a->cursor = cursor;
+    pthread_mutex_unlock(&a->lock);
+}
+
+static void tick(struct archiver *a)
+{
+    say(a, archive_tick(a->archive, clock_mono_ns(), clock_utc_ns()), "can't be written");
+    publish(a);
+}
+
+/* ---------------------------------------------------------------- reading */
+
+static int open_journal(struct archiver *a, uint64_t number)
+{
+    const struct journal_options options = {.flags = JOURNAL_READONLY};
+    if (a->batches)
+        return 0;
+    memcpy(a->source.id, &number, sizeof number);
+    memcpy(a->source.id + sizeof number, "journal", sizeof "journal");
+    uint64_t from = archive_cursor(a->archive, &a->source);
+    a->appended = from;
+    int r = a->journal ? 0 : journal_open(a->journal_dir, &options, &a->journal);
+    return r < 0 ? r : journal_batches_open(a->journal, from + 1, &a->batches);
+}
+
+static void end_record(struct archiver *a)
+{
+    if (a->record)
+        (void)archive_done(a->archive, &a->source, a->record); /* the source is known by now */
+    pthread_mutex_lock(&a->lock);
+    a->appended = a->record ? a->record : a->appended;
+    pthread_mutex_unlock(&a->lock);
+    a->record = 0;
+}
+
+static int append(struct archiver *a, const struct journal_batch *item)
+{
+    const struct batch *b = item->batch;
+    if (selector_is_all(a->selector))
+        return archive_append(a->archive, &a->source, item->first, b);
+    if (b->n > a->max_index) {
+        uint32_t *index = mem_try_resize(a->index, b->n * sizeof *index);
+        if (!index)
+            return -ENOMEM;
+        a->index = index;
+        a->max_index = b->n;
+    }
+    size_t n = selector_run(a->selector, b->events, b->n, a->index);
+    return archive_append_some(a->archive, &a->source, item->first, b, a->index, n);
+}
+
+static int take(struct archiver *a)
+{
+    const struct journal_batch *item = &a->item;
+    if (a->record && item->first != a->record)
+        end_record(a);
+    if (item->kind == JOURNAL_BATCH) {
+        int r = append(a, item);
+        if (r < 0)
+            return r;
+    } else {
+        log_error("archive %s: records %" PRIu64 " to %" PRIu64 " of the journal can't be read",
+                  archive_dir(a->archive), item->first, item->last);
+        archive_lost(a->archive, &a->source, item->first, item->last, item->count);
+    }
+    a->record = item->last;
+    a->has_item = false;
+    return 0;
+}
+
+/* What is settled, or some of it: true, there is more. */
+static bool read_some(struct archiver *a, uint64_t number, uint64_t settled)
+{
+    int r = open_journal(a, number);
+    for (size_t i = 0; r == 0 && i < BETWEEN_TICKS; i++) {
+        if (!a->has_item) {
+            r = journal_batches_next(a->batches, &a->item);
+            a->has_item = r == 0;
+        }
+        if (r == E_NODATA || (r == 0 && a->item.first > settled)) {
+            end_record(a);
+            return false;
+        }
+        if (r == 0)
+            r = take(a);
+    }
+    if (r < 0)
+        say(a, r, "can't go on");
+    return r == 0;
+}
+
+/* ---------------------------------------------------------------- the thread */
+
+static void wait_a_moment(struct archiver *a)
+{
+    struct timespec until;
+    (void)clock_gettime(CLOCK_MONOTONIC, &until); /* can't fail */
+    until.tv_nsec += TICK_MS * 1000000L;
+    until.tv_sec += until.tv_nsec / 1000000000L;
+    until.tv_nsec %= 1000000000L;
+    (void)pthread_cond_timedwait(&a->wake, &a->lock, &until); /* in vain is fine */
+}
+
+/* Those that wait, in order. The lock is held before and after, and not meanwhile. */
+static void answer_calls(struct archiver *a)
+{
+    struct call *c = a->calls;
+    a->calls = NULL;
+    a->calls_end = &a->calls;
+    pthread_mutex_unlock(&a->lock);
+    for (struct call *next; c; c = next) {
+        next = c->next;
+        c->fn(c->arg, a->archive);
+        mem_free(c);
+    }
+    pthread_mutex_lock(&a->lock);
+}
+
+static void *run(void *arg)
+{
+    struct archiver *a = arg;
+    bool has_more = false;
+    pthread_mutex_lock(&a->lock);
+    while (!a->is_stopping) {
+        if (!has_more && !a->calls)
+            wait_a_moment(a);
+        if (a->calls && !a->record)
+            answer_calls(a);
+        uint64_t number = a->number, settled = a->settled;
+        pthread_mutex_unlock(&a->lock);
+        has_more = number && read_some(a, number, settled);
+        tick(a);
+        pthread_mutex_lock(&a->lock);
+    }
+    answer_calls(a);
+    pthread_mutex_unlock(&a->lock);
+    return NULL;
+}
+
+/* Signals are for the loop. */
+static int start_thread(struct archiver *a)
+{
+    sigset_t blocked, before;
+    (void)sigfillset(&blocked);
+    int e = pthread_sigmask(SIG_SETMASK, &blocked, &before);
+    if (e)
+        return -e;
+    e = pthread_create(&a->thread, NULL, run, a);
+    (void)pthread_sigmask(SIG_SETMASK, &before, NULL); /* it was good a moment ago */
+    a->has_thread = e == 0;
+    return -e;
+}
+
+/* ---------------------------------------------------------------- the loop's side */
+
+static int init_wake(struct archiver *a)
+{
+    pthread_condattr_t attributes;
+    pthread_mutex_init(&a->lock, NULL);
+    int e = pthread_condattr_init(&attributes);
+    if (e)
+        return -e;
+    (void)pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC); /* there is one */
+    e = pthread_cond_init(&a->wake, &attributes);
+    (void)pthread_condattr_destroy(&attributes); /* nothing to lose */
+    return -e;
+}
+
+int archiver_create(const struct archiver_options *o, struct archiver **out, struct diag *why)
+{
+    struct archiver *a = mem_alloc(sizeof *a);
+    a->calls_end = &a->calls;
+    a->journal_dir = strdup(o->journal);
+    int r = init_wake(a);
+    if (r == 0)
+        r = selector_create(&o->select, clock_utc_ns(), &a->selector, why);
+    if (r == 0)
+        r = archive_open(&o->archive, &a->archive, why);
+    if (r == 0) {
+        r = start_thread(a);
+        if (r < 0)
+            (void)diag_set(why, r, 0, "archive %s: no thread: %s", o->archive.dir, err_text(r));
+    }
+    if (r < 0) {
+        archiver_destroy(a);
+        return r;
+    }
+    *out = a;
+    return 0;
+}
+
+void archiver_destroy(struct archiver *a)
+{
+    if (!a)
+        return;
+    pthread_mutex_lock(&a->lock);
+    a->is_stopping = true;
+    pthread_cond_signal(&a->wake);
+    pthread_mutex_unlock(&a->lock);
+    if (a->has_thread)
+        (void)pthread_join(a->thread, NULL); /* it ends */
+    if (a->archive && a->has_thread) {
+        uint64_t number = a->number, settled = a->settled;
+        while (number && read_some(a, number, settled))
+            ;
+        int r = archive_flush(a->archive);
+        if (r < 0)
+            log_error("archive %s: %s; what is missing comes from the journal at the next start",
+                      archive_dir(a->archive), err_text(r));
+    }
+    journal_batches_close(a->batches);
+    journal_close(a->journal);
+    archive_close(a->archive);
+    selector_destroy(a->selector);
+    mem_free(a->index);
+    free(a->journal_dir);
+    pthread_cond_destroy(&a->wake);
+    pthread_mutex_destroy(&a->lock);
+    mem_free(a);
+}
+
+void archiver_settled(void *arg, uint64_t journal, uint64_t record)
+{
+    struct archiver *a = arg;
+    pthread_mutex_lock(&a->lock);
+    a->number = journal;
+    a->settled = record;
+    pthread_cond_signal(&a->wake);
+    pthread_mutex_unlock(&a->lock);
+}
+
+struct archive *archiver_archive(struct archiver *a)
+{
+    return a->archive;
+}
+
+void archiver_call(struct archiver *a, void (*fn)(void *arg, struct archive *archive), void *arg)
+{
+    struct call *c = mem_alloc(sizeof *c);
+    *c = (struct call){.fn = fn, .arg = arg};
+    pthread_mutex_lock(&a->lock);
+    *a->calls_end = c;
+    a->calls_end = &c->next;
+    pthread_cond_signal(&a->wake);
+    pthread_mutex_unlock(&a->lock);
+}
+
+void archiver_status(void *arg, struct args_writer *out)
+{
+    struct archiver *a = arg;
+    pthread_mutex_lock(&a->lock);
+    struct archive_counts c = a->counts;
+    uint64_t lag = a->settled > a->appended ? a->settled - a->appended : 0, cursor = a->cursor;
+    pthread_mutex_unlock(&a->lock);
+    args_add_uint(out, "archive.taken", c.taken);
+    args_add_uint(out, "archive.kept", c.kept);
+    args_add_uint(out, "archive.again", c.again);
+    args_add_uint(out, "archive.too_old", c.too_old);
+    args_add_uint(out, "archive.refused", c.refused);
+    args_add_uint(out, "archive.overflow", c.overflow);
+    args_add_uint(out, "archive.shed", c.shed);
+    args_add_uint(out, "archive.damaged", c.damaged);
+    args_add_uint(out, "archive.lag_records", lag);
+    args_add_uint(out, "archive.cursor", cursor);
+    args_add_uint(out, "archive.flushes", c.flushes);
+    args_add_uint(out, "archive.bytes", c.bytes);
+    args_add_uint(out, "archive.streams", c.streams);
+    args_add_uint(out, "archive.memory", c.head_bytes);
+    args_add_uint(out, "archive.rows_in_memory", c.head_rows);
+}

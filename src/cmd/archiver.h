@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* archiver.h - the thread that fills an archive from the gateway's journal (DESIGN.md: the archive lags, it
+ * is never dropped). It reads what the gateway says is settled, chooses events, appends them, and does what
+ * else the archive's writer has to do: flushes, merging, tiers, retention.
+ *
+ * Everything is called on the gateway's loop (but what archiver_call calls). */
+#ifndef GRIDLINE_CMD_ARCHIVER_H
+#define GRIDLINE_CMD_ARCHIVER_H
+
+#include "archive/archive.h"
+#include "event/select.h"
+#include "net/control.h"
+
+struct archiver_options {
+    const char *journal; /* folder */
+    struct archive_options archive;
+    struct select_spec select; /* what is archived */
+};
+
+struct archiver;
+/* Opens the archive, and begins when archiver_settled says up to where. *why says what is wrong. */
+int archiver_create(const struct archiver_options *o, struct archiver **out, struct diag *why);
+/* Ends the thread; what is in memory is flushed. NULL is fine. After everybody who has views of the archive.
+ */
+void archiver_destroy(struct archiver *a);
+
+/* For struct gateway_archive. */
+void archiver_settled(void *arg, uint64_t journal, uint64_t record);
+void archiver_status(void *arg, struct args_writer *out);
+
+struct archive *archiver_archive(struct archiver *a); /* for view_reader_create */
+/* Calls fn on the archiver's thread, soon. Not after archiver_destroy; those that wait then are called. */
+void archiver_call(struct archiver *a, void (*fn)(void *arg, struct archive *archive), void *arg);
+
+#endif

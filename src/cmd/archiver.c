@@ -125,8 +125,6 @@ static int append(struct archiver *a, const struct journal_batch *item)
 static int take(struct archiver *a)
 {
     const struct journal_batch *item = &a->item;
-    if (a->record && item->first != a->record)
-        end_record(a);
     if (item->kind == JOURNAL_BATCH) {
         int r = append(a, item);
         if (r < 0)
@@ -141,25 +139,35 @@ static int take(struct archiver *a)
     return 0;
 }
 
-/* What is settled, or some of it: true, there is more. */
+/* 1: a->item is the next that is settled; 0: there is none yet. */
+static int next_item(struct archiver *a, uint64_t settled)
+{
+    if (!a->has_item) {
+        int r = journal_batches_next(a->batches, &a->item);
+        if (r < 0)
+            return r == E_NODATA ? 0 : r;
+        a->has_item = true;
+    }
+    return a->item.first <= settled;
+}
+
+/* What is settled, or some of it, but whole records: true, there is more. */
 static bool read_some(struct archiver *a, uint64_t number, uint64_t settled)
 {
     int r = open_journal(a, number);
-    for (size_t i = 0; r == 0 && i < BETWEEN_TICKS; i++) {
-        if (!a->has_item) {
-            r = journal_batches_next(a->batches, &a->item);
-            a->has_item = r == 0;
-        }
-        if (r == E_NODATA || (r == 0 && a->item.first > settled)) {
+    for (size_t i = 0; r >= 0; i++) {
+        r = next_item(a, settled);
+        if (r < 0)
+            break;
+        bool is_next = r == 0 || a->item.first != a->record;
+        if (is_next)
             end_record(a);
-            return false;
-        }
-        if (r == 0)
-            r = take(a);
+        if (r == 0 || (is_next && i >= BETWEEN_TICKS))
+            return r > 0;
+        r = take(a);
     }
-    if (r < 0)
-        say(a, r, "can't go on");
-    return r == 0;
+    say(a, r, "can't go on");
+    return false;
 }
 
 /* ---------------------------------------------------------------- the thread */

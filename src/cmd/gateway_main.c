@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "base/directory.h"
 #include "base/log.h"
+#include "cmd/archiver.h"
 #include "cmd/gateway_verb.h"
 #include "cmd/manual.h"
 #include "gateway/config.h"
@@ -116,55 +117,81 @@ static struct ldap_directory_options ldap_options(const struct gateway_config *c
                                            .refresh_ns = c->ldap_refresh_ns};
 }
 
+static int open_archive(const struct gateway_config *c, struct archiver **out, struct diag *why)
+{
+    const struct archive_config *a = &c->archive;
+    const struct archiver_options o = {.journal = c->journal,
+                                       .archive = {.dir = a->dir,
+                                                   .partition_ns = a->partition_ns,
+                                                   .head_bytes = a->memory,
+                                                   .flush_ns = a->flush_ns,
+                                                   .streams_max = a->streams,
+                                                   .ids = a->ids},
+                                       .select = {.events = slice_str(a->events),
+                                                  .hosts = slice_str(a->hosts),
+                                                  .where = slice_str(a->where)}};
+    return *a->dir ? archiver_create(&o, out, why) : 0;
+}
+
 static int serve(const struct gateway_config *c)
 {
-    const struct gateway_options options = {.listen = c->listen,
-                                            .socket = *c->socket ? c->socket : NULL,
-                                            .identity = c->identity,
-                                            .is_insecure = c->is_insecure,
-                                            .level = c->level,
-                                            .connections_max = c->connections_max,
-                                            .assign = c->assign,
-                                            .demand = c->demand,
-                                            .udp = c->udp,
-                                            .http = c->http,
-                                            .http_names = c->http_names,
-                                            .http_token = c->http_token,
-                                            .http_log = c->http_log,
-                                            .journal = c->journal,
-                                            .journal_max = c->journal_max,
-                                            .lease_ns = c->lease_ms * INT64_C(1000000),
-                                            .renew_ns = c->renew_ms * INT64_C(1000000),
-                                            .ledger_file = c->ledger_file,
-                                            .ledger_every_ns = c->ledger_every_ns,
-                                            .ready_file = c->ready_file,
-                                            .observers = c->observers,
-                                            .n_observers = c->n_observers,
-                                            .latest = c->latest,
-                                            .summary = c->summary,
-                                            .domain = c->domain,
-                                            .expect = c->expect,
-                                            .directory_keep_ns = c->directory_keep_ns,
-                                            .ldap = ldap_options(c),
-                                            .access = c->access,
-                                            .n_access = c->n_access,
-                                            .tokens = c->tokens,
-                                            .n_tokens = c->n_tokens};
+    struct archiver *archiver = NULL;
+    struct gateway_archive archive = {.settled = archiver_settled, .status = archiver_status};
+    struct gateway_options options = {.listen = c->listen,
+                                      .socket = *c->socket ? c->socket : NULL,
+                                      .identity = c->identity,
+                                      .is_insecure = c->is_insecure,
+                                      .level = c->level,
+                                      .connections_max = c->connections_max,
+                                      .assign = c->assign,
+                                      .demand = c->demand,
+                                      .udp = c->udp,
+                                      .http = c->http,
+                                      .http_names = c->http_names,
+                                      .http_token = c->http_token,
+                                      .http_log = c->http_log,
+                                      .journal = c->journal,
+                                      .journal_max = c->journal_max,
+                                      .lease_ns = c->lease_ms * INT64_C(1000000),
+                                      .renew_ns = c->renew_ms * INT64_C(1000000),
+                                      .ledger_file = c->ledger_file,
+                                      .ledger_every_ns = c->ledger_every_ns,
+                                      .ready_file = c->ready_file,
+                                      .observers = c->observers,
+                                      .n_observers = c->n_observers,
+                                      .latest = c->latest,
+                                      .summary = c->summary,
+                                      .domain = c->domain,
+                                      .expect = c->expect,
+                                      .directory_keep_ns = c->directory_keep_ns,
+                                      .ldap = ldap_options(c),
+                                      .access = c->access,
+                                      .n_access = c->n_access,
+                                      .tokens = c->tokens,
+                                      .n_tokens = c->n_tokens};
     struct gateway *g;
     struct diag why = {0};
     (void)signal(SIGPIPE, SIG_IGN); /* a peer that has gone is an error of its write, not a death */
     (void)signal(SIGXFSZ, SIG_IGN); /* so is a file that may not grow further */
     int r = make_directories(c, &why);
     if (r == 0)
+        r = open_archive(c, &archiver, &why);
+    if (archiver) {
+        archive.arg = archiver;
+        options.archive = &archive;
+    }
+    if (r == 0)
         r = gateway_create(&options, &g, &why);
     if (r < 0) {
         log_error("%s", why.message);
+        archiver_destroy(archiver);
         return EXIT_FAILED;
     }
     r = gateway_run(g);
     if (r < 0)
         log_error("the loop failed: %s", err_text(r));
     gateway_destroy(g);
+    archiver_destroy(archiver);
     return r < 0 ? EXIT_FAILED : EXIT_OK;
 }
 

@@ -30,6 +30,8 @@ static void derive_state(struct config_load *l, struct gateway_config *c)
                              "without it there is no place for the journal; give one of both");
     else if (!has_journal && c->state_dir)
         c->journal = config_join(l, c->state_dir, "/journal");
+    if (!given_find(&l->root, "archive.dir"))
+        c->archive.dir = c->state_dir && *c->state_dir ? config_join(l, c->state_dir, "/archive") : "";
 }
 
 static void derive_socket(struct config_load *l, struct gateway_config *c)
@@ -379,6 +381,7 @@ void gateway_config_show(const struct gateway_config *c, enum config_form form, 
                                                {"run_dir", c->run_dir},
                                                {"state_dir", c->state_dir},
                                                {"journal", c->journal},
+                                               {"archive.dir", c->archive.dir},
                                                {"lease.renew", renew},
                                                {NULL, NULL}};
     struct config_show s = {

@@ -225,6 +225,22 @@ static int store_predicate(const struct config_value *v, const char *const *text
     return 0;
 }
 
+/* PATTERN=DURATION, the first that fits counts. */
+static int store_keep(const struct config_value *v, const char *const *texts, size_t n, void *base)
+{
+    for (size_t i = 0; i < n; i++) {
+        const char *equals = strchr(texts[i], '=');
+        int64_t age_ns = 0;
+        bool is_good = equals && equals > texts[i] && !strpbrk(texts[i], ", ") &&
+                       !text_has_control(slice_str(texts[i])) &&
+                       num_parse_duration(slice_str(equals + 1), &age_ns) == 0 && age_ns > 0;
+        if (!is_good)
+            return config_refuse(v, "\"%.80s\" does not say how long; write {\"cpu*=30d\", \"*=7d\"}",
+                                 texts[i]);
+    }
+    return config_store_joined(v, texts, n, ',', &member(v, base, const char *));
+}
+
 static int store_windows(const struct config_value *v, const char *const *texts, size_t n, void *base)
 {
     int64_t length_ns;
@@ -260,6 +276,7 @@ static const struct config_own own_demand = {"list of requests", true, store_dem
 static const struct config_own own_expect = {"list of hosts and sensors", true, store_expect};
 static const struct config_own own_patterns = {"list of patterns", true, store_patterns};
 static const struct config_own own_predicate = {"predicate", false, store_predicate};
+static const struct config_own own_keep = {"list of patterns and ages", true, store_keep};
 static const struct config_own own_windows = {"list of durations", true, store_windows};
 static const struct config_own own_file = {"path", false, store_file};
 
@@ -418,6 +435,109 @@ static const struct config_key gateway_keys[] = {
      .help =
          "how long hosts that are gone, programs that are silent and schemas that nobody makes stay in the "
          "directory"},
+    {.name = "archive.dir",
+     .type = CONFIG_PATH,
+     .offset = GATEWAY(archive.dir),
+     .help = "the folder of the archive, which keeps events as SQL tables (`gridline sql`); empty: there is "
+             "none. "
+             "Default: `archive` in state_dir; none without a state_dir"},
+    {.name = "archive.events",
+     .type = CONFIG_OWN,
+     .own = &own_patterns,
+     .offset = GATEWAY(archive.events),
+     .default_text = "",
+     .help = "which events it keeps, by patterns of their names: `{\"job.*\", disk}`; none: all"},
+    {.name = "archive.hosts",
+     .type = CONFIG_OWN,
+     .own = &own_patterns,
+     .offset = GATEWAY(archive.hosts),
+     .default_text = "",
+     .help = "and of which hosts, by patterns; none: of all"},
+    {.name = "archive.where",
+     .type = CONFIG_OWN,
+     .own = &own_predicate,
+     .offset = GATEWAY(archive.where),
+     .default_text = "",
+     .help = "and which of them, by a predicate: `\"level <= 'info'\"`; empty: all"},
+    {.name = "archive.ids",
+     .type = CONFIG_STRING,
+     .offset = GATEWAY(archive.ids),
+     .default_text = "id",
+     .help = "the fields that say which object an event is about, so that its way can be followed: names by "
+             "commas, fields that only together say it joined by `+`: `\"id,job+task\"`"},
+    {.name = "archive.keep",
+     .type = CONFIG_OWN,
+     .own = &own_keep,
+     .offset = GATEWAY(archive.keep),
+     .default_text = "*=7d",
+     .help = "how long events are kept as they are, by patterns of their names, the first that fits: "
+             "`{\"job.*=90d\", \"*=7d\"}`"},
+    {.name = "archive.keep_10s",
+     .type = CONFIG_DURATION,
+     .offset = GATEWAY(archive.keep_10s),
+     .default_text = "30d",
+     .min = "1h",
+     .max = "36600d",
+     .help = "how long their count, minimum, maximum, sum, first and last in each 10 seconds are kept"},
+    {.name = "archive.keep_1m",
+     .type = CONFIG_DURATION,
+     .offset = GATEWAY(archive.keep_1m),
+     .default_text = "180d",
+     .min = "1h",
+     .max = "36600d",
+     .help = "the same of each minute"},
+    {.name = "archive.keep_1h",
+     .type = CONFIG_DURATION,
+     .offset = GATEWAY(archive.keep_1h),
+     .default_text = "1830d",
+     .min = "1h",
+     .max = "36600d",
+     .help = "the same of each hour"},
+    {.name = "archive.size",
+     .type = CONFIG_SIZE,
+     .offset = GATEWAY(archive.size),
+     .default_text = "10GiB",
+     .min = "16MiB",
+     .max = "1024TiB",
+     .help = "how large the archive may grow; then the oldest gives way, and is counted"},
+    {.name = "archive.memory",
+     .type = CONFIG_SIZE,
+     .offset = GATEWAY(archive.memory),
+     .default_text = "24MiB",
+     .min = "1MiB",
+     .max = "64GiB",
+     .help = "the newest rows are kept in so much memory before they are written together; more where there "
+             "are so many streams that it would be less than 128 rows each, up to 8 times"},
+    {.name = "archive.flush",
+     .type = CONFIG_DURATION,
+     .offset = GATEWAY(archive.flush_ns),
+     .default_text = "10m",
+     .min = "1s",
+     .max = "1d",
+     .help = "and for so long at most. Until then they are in the journal"},
+    {.name = "archive.partition",
+     .type = CONFIG_DURATION,
+     .offset = GATEWAY(archive.partition_ns),
+     .default_text = "1d",
+     .min = "1h",
+     .max = "366d",
+     .help = "the time that one file of the archive spans"},
+    {.name = "archive.streams",
+     .type = CONFIG_COUNT,
+     .offset = GATEWAY(archive.streams),
+     .default_text = "10000",
+     .min = "1",
+     .max = "10000000",
+     .help =
+         "how many streams one producer may have; what it makes beyond goes to an overflow stream, and is "
+         "counted"},
+    {.name = "archive.query_threads",
+     .type = CONFIG_COUNT,
+     .offset = GATEWAY(archive.query_threads),
+     .default_text = "2",
+     .min = "1",
+     .max = "64",
+     .help = "how many SQL queries run at a time; others wait"},
     {.name = "ldap.uri",
      .type = CONFIG_STRING,
      .offset = GATEWAY(ldap_uri),

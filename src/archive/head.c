@@ -171,10 +171,8 @@ static bool fits(const struct head *h, const struct head_row *row)
     if (h->n == b->rows_max ||
         (h->n_origins == b->origins_max && find_origin(h, row->origin) == h->n_origins))
         return false;
-    if (!h->covers_all)
-        for (uint32_t i = 0; i < b->n_columns; i++)
-            if (!b->columns[i].present)
-                return false;
+    if (h->lacks_marks)
+        return false;
     for (uint32_t i = 0; i < row->event->schema->n_fields; i++) {
         const struct value *v = &row->event->values[i];
         const struct head_column *c = h->places[i] == NO_PLACE ? NULL : &b->columns[h->places[i]];
@@ -247,6 +245,15 @@ static struct head_buffer *reshape(const struct head *h, const struct head_row *
     return new;
 }
 
+/* Is a field of the schema at that place? */
+static bool is_placed(const struct head *h, uint16_t place)
+{
+    for (uint32_t i = 0; i < h->schema->n_fields; i++)
+        if (h->places[i] == place)
+            return true;
+    return false;
+}
+
 /* Which place each field of the row's schema has in b. */
 static void find_places(struct head *h, const struct head_buffer *b, const struct head_row *row)
 {
@@ -265,6 +272,9 @@ static void find_places(struct head *h, const struct head_buffer *b, const struc
         covered += place >= 0;
     }
     h->covers_all = b && covered == b->n_columns;
+    h->lacks_marks = false;
+    for (uint32_t i = 0; b && !h->covers_all && i < b->n_columns; i++)
+        h->lacks_marks |= !b->columns[i].present && !is_placed(h, (uint16_t)i);
 }
 
 static bool lacks_a_column(const struct head *h, const struct head_row *row)
@@ -339,9 +349,10 @@ void head_append(struct head *h, const struct head_row *row)
     b->level[n] = e->level;
     b->seq[n] = row->seq;
     put_origin(h, row->origin);
-    if (!h->covers_all)
+    if (!h->covers_all) /* those of other schemas have marks; of this one's, what has none has a value now */
         for (uint32_t i = 0; i < b->n_columns; i++)
-            put_missing(&b->columns[i], n);
+            if (b->columns[i].present)
+                put_missing(&b->columns[i], n);
     for (uint32_t i = 0; i < e->schema->n_fields; i++) {
         if (h->places[i] == NO_PLACE)
             continue;
@@ -389,7 +400,8 @@ static void copy_value(struct head_column *to, uint32_t n, const struct head_col
 void head_without(const struct head *h, int64_t from_ns, int64_t to_ns, struct head *out)
 {
     const struct head_buffer *b = h->buffer;
-    struct head left = {.schema = h->schema, .places = h->places, .covers_all = h->covers_all};
+    struct head left = {
+        .schema = h->schema, .places = h->places, .covers_all = h->covers_all, .lacks_marks = h->lacks_marks};
     for (uint32_t row = 0; row < h->n; row++) {
         if (b->time_ns[row] >= from_ns && b->time_ns[row] < to_ns)
             continue;

@@ -55,6 +55,7 @@ struct head {
     const struct schema *schema; /* owned reference */
     uint16_t *places;            /* of its fields; UINT16_MAX: a key, or there is no column for it */
     bool covers_all;             /* no column of the buffer is of another schema's field */
+    bool lacks_marks;            /* one that is can't be marked as missing yet */
 };
 
 void head_fini(struct head *h);

@@ -45,10 +45,14 @@ typedef void partition_damage_fn(void *arg, const struct partition_damage *d);
 
 struct partition;
 /* span: read from the file where it exists; with PARTITION_CREATE it is made. *why says what is wrong.
- * -ENOENT, E_DAMAGE (no SQLite file any more: partition_salvage), E_VERSION, -ENOSPC, -EIO, -ENOMEM. */
+ * -ENOENT, E_DAMAGE (no SQLite file any more: partition_salvage), E_VERSION, -ENOSPC, -EIO, -ENOMEM. What is
+ * wrong with the structure of a file that can be opened is found before the first write: partition_put and
+ * the like give E_DAMAGE then; close it, partition_salvage, open it again. */
 int partition_open(const char *dir, const char *name, unsigned flags, const struct partition_span *span,
                    struct partition **out, struct diag *why);
 void partition_close(struct partition *p); /* NULL is fine; what is not committed is forgotten */
+/* It and what SQLite keeps beside it. -ENOENT. */
+int partition_unlink(const char *dir, const char *name);
 const struct partition_span *partition_span(const struct partition *p);
 void partition_on_damage(struct partition *p, partition_damage_fn *fn,
                          void *arg); /* else it is only counted */
@@ -56,21 +60,33 @@ void partition_on_damage(struct partition *p, partition_damage_fn *fn,
 /* ---------------------------------------------------------------- writing */
 
 /* A transaction begins by itself with the first of these. gen counts the archive's commits: whoever reads by
- * an older snapshot leaves newer blobs out. *id: the blob's number in this file. */
+ * an older snapshot leaves newer blobs out. *id: the blob's number in this file; never given again. What fails within a transaction fails all of it:
+ * partition_rollback (or partition_commit, which then says why). -ESTALE: a commit that failed with -EIO has
+ * turned out to be on disk; ask for the marks again. */
 int partition_put(struct partition *p, const struct blob_bytes *b, uint64_t gen, uint64_t *id);
-int partition_remove(struct partition *p, uint64_t blob); /* it was merged into another */
+int partition_remove(struct partition *p, uint64_t blob); /* it was merged into another; happens at commit */
 int partition_set_mark(struct partition *p, const struct archive_source *s, uint64_t record);
-/* 0, or nothing has changed: -ENOSPC, -EIO, -ENOMEM, E_DAMAGE. */
+/* Up to that record of the source all partitions are complete: the catalogue's cursor, now. Where a catalogue
+ * has to be made again, its cursor is the greatest of these. */
+int partition_set_floor(struct partition *p, const struct archive_source *s, uint64_t record);
+/* 0, or nothing has changed: -ENOSPC, -EIO, -ENOMEM, E_DAMAGE. After -EIO the file has been opened again, as
+ * after a crash; after -ENOSPC it works as soon as there is room. */
 int partition_commit(struct partition *p);
 void partition_rollback(struct partition *p);
-/* Moves what is in the write-ahead log into the file; not while ingest is busy. */
+/* Moves what is in the write-ahead log into the file; not while ingest is busy. -EBUSY: a reader still needs
+ * the rest of it, or a transaction is open: later. */
 int partition_checkpoint(struct partition *p);
 
 /* ---------------------------------------------------------------- reading */
 
-/* 0 = nothing of that source. */
+/* 0 = nothing of that source. What is committed; of a reader, as of partition_begin_read. */
 uint64_t partition_mark(struct partition *p, const struct archive_source *s);
-uint64_t partition_gen(struct partition *p); /* the newest of its blobs */
+struct partition_mark {
+    struct archive_source source;
+    uint64_t record, floor;
+};
+int partition_marks(struct partition *p, void (*fn)(void *arg, const struct partition_mark *m), void *arg);
+uint64_t partition_gen(struct partition *p); /* the newest of any of its commits; as partition_mark */
 /* From here on to partition_end_read all reading is of one state of the file. */
 int partition_begin_read(struct partition *p);
 void partition_end_read(struct partition *p);
@@ -79,11 +95,15 @@ struct partition_section {
     uint64_t blob, gen;
     struct blob_section s; /* name borrowed for the call */
 };
-/* Those of the event name ("" = of all, by blob) with rows in [from, to], by blob; fn returns false: no more.
- * Errors as read ones; damaged rows are reported and left out. */
+/* Those of the event name ("" = of all) with rows in [from, to], by blob; fn returns false: no more. It may
+ * read directories and bodies, but not begin or end anything. From memory: 5 ns each. What is damaged of the
+ * index is made again from the blobs' directories; what is left out is reported. */
 int partition_sections(struct partition *p, struct slice name, int64_t from_ns, int64_t to_ns,
                        bool (*fn)(void *arg, const struct partition_section *s), void *arg);
-/* The directory of a blob: owned by whoever asked (strbuf); the body the same. -ENOENT, E_DAMAGE. */
+/* Blobs that must be there and of which nothing can be found, not even what they held. */
+uint64_t partition_missing(struct partition *p);
+/* The directory of a blob: replaces what is in out. -ENOENT, E_DAMAGE (reported). The body the same; whether
+ * its chunks are what was written is seen when they are decoded. */
 int partition_directory(struct partition *p, uint64_t blob, struct strbuf *out);
 int partition_body(struct partition *p, uint64_t blob, struct strbuf *out);
 

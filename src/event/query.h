@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* query.h - asking an archive, for stages that do not know one: HTTP, frames and XML-RPC of the gateway. cmd
  * gives the gateway the ops. A query runs on a thread of the archive's; everything here is called on the
- * asker's loop, and its callbacks come there.
+ * asker's loop, and its callbacks come there: from query_ops.turn, which the loop calls when query_ops.fd is
+ * readable, and from nowhere else.
  *
- * Results flow by demand: `rows` comes with up to about QUERY_PAGE bytes as one encoded piece; then nothing
+ * Results flow by demand: `piece` comes with up to about QUERY_PAGE bytes as one encoded piece; then nothing
  * until query_ops.more. So a slow reader holds up its own query alone (whose time limit goes on). */
 #ifndef GRIDLINE_EVENT_QUERY_H
 #define GRIDLINE_EVENT_QUERY_H
@@ -16,17 +17,29 @@
 
 enum { QUERY_PAGE = 64 << 10, QUERY_TEXT_MAX = 64 << 10 };
 
-enum query_format { QUERY_JSON, QUERY_NDJSON, QUERY_CSV, QUERY_BINARY /* docs/protocol.md, ROWS */ };
+enum query_format { QUERY_JSON, QUERY_NDJSON, QUERY_CSV, QUERY_BINARY /* docs/protocol.md, "Queries" */ };
+
+/* What an asker may see of events. Made on the asker's loop for one query, asked on that query's thread alone,
+ * destroyed on the loop when the thread is done with it. NULL functions: everything. */
+struct query_access {
+    bool (*may_table)(void *arg, struct slice event); /* of some host, at least */
+    bool (*may_stream)(void *arg, struct slice event, struct slice host);
+    bool (*may_field)(void *arg, struct slice event, struct slice host, struct slice field);
+    void (*destroy)(void *arg); /* NULL = nothing to do */
+    void *arg;
+};
 
 struct query_asker {
     /* Bytes of the result, in order; borrowed for the call. */
     void (*piece)(struct query_asker *a, struct slice bytes);
-    /* Once, the last: 0, or an error with what is wrong. lost: rows that damage kept out of the result. */
+    /* Once, the last: 0, or an error with what is wrong. rows: of the result; lost: those that damage kept out
+     * of it. An error before the first piece came: there are no rows, whatever `rows` says. */
     void (*end)(struct query_asker *a, int r, const struct diag *why, uint64_t rows, uint64_t lost);
     /* Now and then while it takes long; NULL = not asked. */
     void (*progress)(struct query_asker *a, uint64_t rows_seen, int64_t elapsed_ns);
-    const void *who; /* an identity of the asker's stage, copied: who_size bytes */
+    const void *who; /* an identity of the asker's stage, copied: who_size bytes. For table_ops (table.h) */
     size_t who_size;
+    struct query_access access; /* taken by ask, also if that fails */
 };
 
 struct query_text {
@@ -39,11 +52,17 @@ struct query_text {
 
 struct query; /* one that runs */
 struct query_ops {
-    /* NULL: *why says it (too many at a time, no memory). */
-    struct query *(*ask)(void *arg, struct query_asker *a, const struct query_text *q, struct diag *why);
+    /* NULL: *why says it, *error has the code: -EAGAIN, too many at a time; E_LIMIT, the text is too long or
+     * asks for too much; -ENOMEM. */
+    struct query *(*ask)(void *arg, struct query_asker *a, const struct query_text *q, int *error,
+                         struct diag *why);
+    /* The next piece, please; once for each piece. */
     void (*more)(struct query *q);
     /* The asker is gone; no callback comes any more. Also after end: it frees the query. */
     void (*close)(struct query *q);
+    /* Readable when turn has something to do; the same for life. */
+    int (*fd)(void *arg);
+    void (*turn)(void *arg);
     void *arg;
 };
 

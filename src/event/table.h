@@ -16,14 +16,23 @@ struct table_rows {
     bool has_heads;              /* time, host, prog, level are columns, too */
     struct batch **batches;      /* n of them, owned */
     size_t n;
+    /* Of who fills it, between two calls; NULL when it is whole: */
+    void *filling;
+    void (*end_filling)(void *filling);
 };
 void table_rows_fini(struct table_rows *t);
+/* Takes b, also on failure: -ENOMEM. */
+int table_rows_add(struct table_rows *t, struct batch *b);
+/* Memory of the rows, about. */
+size_t table_rows_size(const struct table_rows *t);
 
 struct table_ops {
     const char *name; /* "*_latest": of every event name */
     const char *summary;
-    /* On the stage's thread. who: whom to show it to, as the stage knows people (opaque). *out is filled as
-     * is; -EACCES, -ENOENT, -ENOMEM, E_LIMIT. */
+    /* On the stage's thread. who: whom to show it to, as the stage knows people (opaque); it must live until
+     * the rows are whole. name is borrowed for as long as out. 0: *out is whole. 1: a part is there, and the
+     * stage's loop has other things to do; call again with the same *out on another turn. -EACCES, -ENOENT (no
+     * such table here), -ENOMEM, E_LIMIT: *out is to be ended by table_rows_fini all the same. */
     int (*fill)(void *arg, const void *who, const char *name, struct table_rows *out);
     void *arg;
 };

@@ -2,8 +2,8 @@
 /* The loop's side: asking, waiting, filling system tables, telling. query_internal.h says who may touch what.
  *
  * A query is freed when it is closed and no thread has it. Callbacks come from turn alone, one after the
- * other; within one the asker may close any query, so what is gone on with is looked up again: `telling` is the
- * query whose callback runs, NULL once that is closed; `walk` is the next one of a walk over all. */
+ * other; within one the asker may close any query, so what is gone on with is looked up again: `telling` is
+ * the query whose callback runs, NULL once that is closed; `walk` is the next one of a walk over all. */
 #include "archive/query.h"
 
 #include "archive/query_internal.h"
@@ -160,8 +160,8 @@ static const struct table_ops *find_table(const struct queries *all, struct slic
     for (size_t i = 0; i < all->n_mounted; i++)
         for (size_t k = 0; k < all->mounted[i].n; k++) {
             const struct table_ops *t = &all->mounted[i].tables[k];
-            bool is_it = t->name[0] == '*' ? ends_in(name, t->name + 1)
-                                           : slice_eq_nocase(name, slice_str(t->name));
+            bool is_it =
+                t->name[0] == '*' ? ends_in(name, t->name + 1) : slice_eq_nocase(name, slice_str(t->name));
             if (is_it)
                 return t;
         }
@@ -300,8 +300,8 @@ static void go_on_filling(struct query *q)
 static bool may_begin(struct queries *all)
 {
     lock(all);
-    bool may = all->n_running < all->options.running && all->n_resuming == 0 &&
-               all->n_open < all->options.open;
+    bool may =
+        all->n_running < all->options.running && all->n_resuming == 0 && all->n_open < all->options.open;
     all->n_running += may;
     unlock(all);
     return may;
@@ -474,9 +474,8 @@ static int fill_query(struct query *q, const struct query_asker *a, const struct
     q->kind = (int)text->kind;
     q->format = text->format;
     const struct queries_options *o = &q->all->options;
-    q->limits = (struct sql_limits){.time_ns = text->time_ns ? text->time_ns : o->time_ns,
-                                    .rows = text->rows,
-                                    .bytes = o->memory_bytes};
+    q->limits = (struct sql_limits){
+        .time_ns = text->time_ns ? text->time_ns : o->time_ns, .rows = text->rows, .bytes = o->memory_bytes};
     if (q->limits.time_ns > o->time_max_ns)
         return diag_set(&q->why, E_LIMIT, 0, "a query may take %" PRId64 " s at most",
                         o->time_max_ns / NS_PER_S);

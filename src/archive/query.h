@@ -39,12 +39,12 @@ struct queries_options {
     struct archive *archive; /* in this process; NULL: that in dir. Borrowed, as dir is */
     const char *dir;
     unsigned running, open, waiting;
-    size_t cache_bytes;       /* of a thread's reader; 8 MiB */
-    int64_t time_ns;          /* of a query that asks for none; 30 s */
-    int64_t time_max_ns;      /* 10 minutes */
-    size_t memory_bytes;      /* of a query in SQLite; sql.h's */
-    size_t tables_bytes;      /* of its system tables; 64 MiB */
-    query_tile_fn *tile;      /* NULL: there are none */
+    size_t cache_bytes;  /* of a thread's reader; 8 MiB */
+    int64_t time_ns;     /* of a query that asks for none; 30 s */
+    int64_t time_max_ns; /* 10 minutes */
+    size_t memory_bytes; /* of a query in SQLite; sql.h's */
+    size_t tables_bytes; /* of its system tables; 64 MiB */
+    query_tile_fn *tile; /* NULL: there are none */
     void *tile_arg;
 };
 
@@ -57,7 +57,8 @@ struct queries_counts {
 
 struct queries;
 int queries_create(const struct queries_options *o, struct queries **out, struct diag *why);
-void queries_destroy(struct queries *all); /* NULL is fine; after its queries were closed. Waits for threads */
+void queries_destroy(
+    struct queries *all); /* NULL is fine; after its queries were closed. Waits for threads */
 /* System tables, which a text may name from now on; borrowed for life. Those mounted first win. -ENOMEM. */
 int queries_mount(struct queries *all, const struct table_ops *tables, size_t n);
 const struct query_ops *queries_ops(struct queries *all); /* for life */

@@ -3,10 +3,9 @@
  *
  *     JSON      {"columns":["host","n"],"rows":[["a",1],["b",null]],"rows_count":2,"lost":0}; what went wrong
  *               behind the first page: a member "error"
- *     NDJSON    {"host":"a","n":1} a row; the last line is {"end":{"status":"done","rows":2,"lost":0}}. A name
- *               that comes again has the number of its column behind it: NAME_3
- *     CSV       RFC 4180, the names in its first line; it has no place for what went wrong
- *     BINARY    pieces of net/query.h
+ *     NDJSON    {"host":"a","n":1} a row; the last line is {"end":{"status":"done","rows":2,"lost":0}}. A
+ * name that comes again has the number of its column behind it: NAME_3 CSV       RFC 4180, the names in its
+ * first line; it has no place for what went wrong BINARY    pieces of net/query.h
  *
  * In JSON and CSV bytes are base64, and text that is not UTF-8 is bytes; NaN and Inf are text in JSON. */
 #ifndef GRIDLINE_ARCHIVE_QUERY_ROWS_H

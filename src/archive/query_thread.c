@@ -198,7 +198,8 @@ static int prepare_thread(struct query_thread *t, struct diag *why)
     return r;
 }
 
-/* The last page, where there is one: NULL. Where something went wrong and nothing was given yet, nothing is. */
+/* The last page, where there is one: NULL. Where something went wrong and nothing was given yet, nothing is.
+ */
 static struct page *make_last(const struct query *q, int *r, struct diag *why, struct query_rows *rows)
 {
     if (*r < 0 && !rows->given)

@@ -19,8 +19,8 @@ enum { QUERY_PAGE = 64 << 10, QUERY_TEXT_MAX = 64 << 10 };
 
 enum query_format { QUERY_JSON, QUERY_NDJSON, QUERY_CSV, QUERY_BINARY /* docs/protocol.md, "Queries" */ };
 
-/* What an asker may see of events. Made on the asker's loop for one query, asked on that query's thread alone,
- * destroyed on the loop when the thread is done with it. NULL functions: everything. */
+/* What an asker may see of events. Made on the asker's loop for one query, asked on that query's thread
+ * alone, destroyed on the loop when the thread is done with it. NULL functions: everything. */
 struct query_access {
     bool (*may_table)(void *arg, struct slice event); /* of some host, at least */
     bool (*may_stream)(void *arg, struct slice event, struct slice host);
@@ -32,8 +32,8 @@ struct query_access {
 struct query_asker {
     /* Bytes of the result, in order; borrowed for the call. */
     void (*piece)(struct query_asker *a, struct slice bytes);
-    /* Once, the last: 0, or an error with what is wrong. rows: of the result; lost: those that damage kept out
-     * of it. An error before the first piece came: there are no rows, whatever `rows` says. */
+    /* Once, the last: 0, or an error with what is wrong. rows: of the result; lost: those that damage kept
+     * out of it. An error before the first piece came: there are no rows, whatever `rows` says. */
     void (*end)(struct query_asker *a, int r, const struct diag *why, uint64_t rows, uint64_t lost);
     /* Now and then while it takes long; NULL = not asked. */
     void (*progress)(struct query_asker *a, uint64_t rows_seen, int64_t elapsed_ns);

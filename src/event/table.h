@@ -31,8 +31,8 @@ struct table_ops {
     const char *summary;
     /* On the stage's thread. who: whom to show it to, as the stage knows people (opaque); it must live until
      * the rows are whole. name is borrowed for as long as out. 0: *out is whole. 1: a part is there, and the
-     * stage's loop has other things to do; call again with the same *out on another turn. -EACCES, -ENOENT (no
-     * such table here), -ENOMEM, E_LIMIT: *out is to be ended by table_rows_fini all the same. */
+     * stage's loop has other things to do; call again with the same *out on another turn. -EACCES, -ENOENT
+     * (no such table here), -ENOMEM, E_LIMIT: *out is to be ended by table_rows_fini all the same. */
     int (*fill)(void *arg, const void *who, const char *name, struct table_rows *out);
     void *arg;
 };

@@ -20,8 +20,8 @@ enum query_frame {
  *     time_ms    uint: how long it may take
  *     rows       uint: how many rows it may give */
 struct frame_query {
-    uint32_t id;        /* the asker's choice */
-    struct slice text;  /* one statement of SQL, UTF-8 */
+    uint32_t id;       /* the asker's choice */
+    struct slice text; /* one statement of SQL, UTF-8 */
     struct args options;
 };
 
@@ -57,10 +57,10 @@ int frame_get_query_progress(struct slice payload, struct frame_query_progress *
 
 /* ---------------------------------------------------------------- rows
  *
- * A piece: u8 version (RESULT_VERSION), u8 flags; if RESULT_COLUMNS is set, varint n and n texts, the columns'
- * names; then rows to its end, each n values: u8 type (event/value.h: none, int, float, text, bytes), and of
- * an int a zigzag varint, of a float 8 bytes, of text and bytes a varint length and the bytes. The first piece
- * of a result has the columns, no other. A row is never cut. */
+ * A piece: u8 version (RESULT_VERSION), u8 flags; if RESULT_COLUMNS is set, varint n and n texts, the
+ * columns' names; then rows to its end, each n values: u8 type (event/value.h: none, int, float, text,
+ * bytes), and of an int a zigzag varint, of a float 8 bytes, of text and bytes a varint length and the bytes.
+ * The first piece of a result has the columns, no other. A row is never cut. */
 enum {
     RESULT_VERSION = 1,
     RESULT_COLUMNS = 1, /* flag */
@@ -81,8 +81,8 @@ struct result_piece {
     struct slice rows;
     uint64_t n_rows;
 };
-/* n_columns: those of the result so far; 0: this is the first piece, which must have them. E_PROTO, E_VERSION,
- * E_LIMIT (columns). Cost: one pass over the bytes. */
+/* n_columns: those of the result so far; 0: this is the first piece, which must have them. E_PROTO,
+ * E_VERSION, E_LIMIT (columns). Cost: one pass over the bytes. */
 int result_read(struct slice piece, uint32_t n_columns, struct result_piece *out);
 /* Takes a name, or a row of n values, off the front: false at the end. */
 bool result_next_name(struct slice *names, struct slice *out);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The frames of a query and the pieces of a result. The first byte says which: a frame's type, or 0 and 1: a
- * piece that is the first of its result, or one of a result with as many columns as the second byte says. What
- * can be read is written again and read back to the same; of a piece as many rows come as were counted. */
+ * piece that is the first of its result, or one of a result with as many columns as the second byte says.
+ * What can be read is written again and read back to the same; of a piece as many rows come as were counted.
+ */
 #include "base/text.h"
 #include "event/query.h"
 #include "net/query.h"

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The frames of a query and the pieces of a result: there and back, cut at every byte, and what they refuse. */
+/* The frames of a query and the pieces of a result: there and back, cut at every byte, and what they refuse.
+ */
 #include "unit/test.h"
 
 #include "event/query.h"
@@ -168,7 +169,7 @@ static void pieces_are_checked(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(query_goes_there_and_back), cmocka_unit_test(a_text_has_limits),
+        cmocka_unit_test(query_goes_there_and_back),    cmocka_unit_test(a_text_has_limits),
         cmocka_unit_test(the_others_go_there_and_back), cmocka_unit_test(rows_go_there_and_back),
         cmocka_unit_test(pieces_are_checked),
     };

@@ -49,7 +49,8 @@ int view_reader_create(struct archive *a, const char *dir, size_t cache_bytes, s
     (void)a, (void)cache_bytes;
     if (strcmp(dir, "missing") == 0)
         return diag_set(why, -ENOENT, 0, "there is no archive in missing");
-    *out = mem_alloc(sizeof **out);
+    *out = calloc(1, sizeof **out);
+    assert_non_null(*out);
     n_readers++;
     return 0;
 }
@@ -57,13 +58,14 @@ int view_reader_create(struct archive *a, const char *dir, size_t cache_bytes, s
 void view_reader_destroy(struct view_reader *r)
 {
     n_readers -= r != NULL;
-    mem_free(r);
+    free(r);
 }
 
 int sql_engine_create(struct view_reader *r, struct sql_engine **out)
 {
     assert_non_null(r);
-    *out = mem_alloc(sizeof **out);
+    *out = calloc(1, sizeof **out);
+    assert_non_null(*out);
     (*out)->thread = pthread_self();
     n_engines++;
     return 0;
@@ -72,7 +74,7 @@ int sql_engine_create(struct view_reader *r, struct sql_engine **out)
 void sql_engine_destroy(struct sql_engine *e)
 {
     n_engines -= e != NULL;
-    mem_free(e);
+    free(e);
 }
 
 static bool has_word(struct slice text, const char *word, uint64_t *n)
@@ -90,7 +92,8 @@ int sql_prepare(struct sql_engine *e, const struct sql_query *q, struct sql_stat
     assert_true(pthread_equal(e->thread, pthread_self()));
     if (has_word(q->text, "bad", &n))
         return diag_set(why, E_PROTO, 3, "what is that?");
-    struct sql_statement *s = mem_alloc(sizeof *s);
+    struct sql_statement *s = calloc(1, sizeof *s);
+    assert_non_null(s);
     s->copy = *q;
     s->until_ns = clock_mono_ns() + q->limits->time_ns;
     s->is_forever = has_word(q->text, "forever", &n);
@@ -108,7 +111,7 @@ int sql_prepare(struct sql_engine *e, const struct sql_query *q, struct sql_stat
 
 void sql_finish(struct sql_statement *s)
 {
-    mem_free(s);
+    free(s);
 }
 
 size_t sql_columns(const struct sql_statement *s)

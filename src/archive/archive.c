@@ -675,22 +675,30 @@ static int look_at_gen(void *arg, const char *name, int64_t from_ns, int64_t ste
     return 0; /* a broken one is for `gridline archive repair`; the others are good without it */
 }
 
+int archive_find_gen(struct archive *a)
+{
+    struct newest_gen newest = {a, 0};
+    int r = catalog_partitions(a->dir, look_at_gen, &newest);
+    pthread_mutex_lock(&a->lock);
+    a->gen = newest.gen > a->gen ? newest.gen : a->gen;
+    pthread_mutex_unlock(&a->lock);
+    return r;
+}
+
 int archive_open(const struct archive_options *o, struct archive **out, struct diag *why)
 {
     struct archive *a = mem_alloc(sizeof *a);
-    struct newest_gen newest = {a, 0};
     a->views.next = a->views.before = &a->views;
     pthread_mutex_init(&a->lock, NULL);
     int r = set_options(a, o);
     if (r == 0)
         r = catalog_open(a->dir, true, &a->catalog, why);
     if (r == 0)
-        r = catalog_partitions(a->dir, look_at_gen, &newest);
+        r = archive_find_gen(a);
     if (r < 0) {
         archive_close(a);
         return r;
     }
-    a->gen = newest.gen;
     publish_tables(a);
     *out = a;
     return 0;

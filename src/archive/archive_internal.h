@@ -125,6 +125,8 @@ struct archive {
 
 struct source_state *archive_source_state(struct archive *a, const struct archive_source *s);
 struct partition_span archive_span_of(const struct archive *a, int64_t time_ns);
+/* The newest that any partition has: what is on disk is seen from now on. */
+int archive_find_gen(struct archive *a);
 int archive_parse_ids(struct archive *a, const char *ids);
 /* An event of a deriver's: into a head of its own. */
 int archive_append_derived(struct archive *a, const struct batch *b);

@@ -245,8 +245,6 @@ static int seal(struct archive *a, const struct partition_span *span)
         if (s.p)
             partition_rollback(s.p);
         drop_derived(a);
-        if (r == -EIO)
-            archive_forget(a, span); /* after a failed sync its pages can't be trusted: open it again */
     } else {
         give_way(&s);
         a->counts.blobs += s.blobs;
@@ -318,18 +316,49 @@ static int commit_cursors(struct archive *a)
     return has_moved ? catalog_commit(a->catalog) : 0;
 }
 
-int archive_flush(struct archive *a)
+static int flush(struct archive *a)
 {
     int64_t oldest = 0;
-    if (a->n_touched)
-        return -EBUSY; /* in the middle of a record */
     int r = commit_tables(a);
     while (r == 0 && find_oldest(a, &oldest)) {
         struct partition_span span = archive_span_of(a, oldest);
         r = seal(a, &span);
     }
-    if (r == 0)
-        r = commit_cursors(a);
+    return r < 0 ? r : commit_cursors(a);
+}
+
+/* A commit failed, and may be on disk all the same: what the marks say counts, and what is not there is read
+ * again. */
+static void rewind_all(struct archive *a)
+{
+    void *v;
+    for (size_t i = 0; map_next(&a->streams, &i, &v);) {
+        struct archive_stream *s = v;
+        struct head old = s->head;
+        pthread_mutex_lock(&a->lock);
+        s->head = (struct head){.buffer = NULL};
+        s->n_seen = 0;
+        pthread_mutex_unlock(&a->lock);
+        head_fini(&old);
+    }
+    a->counts.taken -= a->counts.head_rows;
+    a->counts.kept -= a->counts.head_rows;
+    a->counts.head_rows = a->counts.head_bytes = 0;
+    a->n_sources = 0;
+    for (size_t i = 0; i < ARCHIVE_OPEN_MAX; i++)
+        archive_forget(a, &a->open[i].span);
+    archive_find_gen(a);
+}
+
+int archive_flush(struct archive *a)
+{
+    if (a->n_touched)
+        return -EBUSY;
+    int r = flush(a);
+    if (r == -EIO || r == -ESTALE) {
+        rewind_all(a);
+        return -ESTALE;
+    }
     if (r < 0)
         return r;
     a->counts.flushes++;

@@ -75,9 +75,21 @@ static void publish(struct archiver *a)
     pthread_mutex_unlock(&a->lock);
 }
 
+/* From its cursor on, at the next look. */
+static void read_again(struct archiver *a)
+{
+    journal_batches_close(a->batches);
+    a->batches = NULL;
+    a->has_item = false;
+    a->record = 0;
+}
+
 static void tick(struct archiver *a)
 {
-    say(a, archive_tick(a->archive, clock_mono_ns(), clock_utc_ns()), "can't be written");
+    int r = archive_tick(a->archive, clock_mono_ns(), clock_utc_ns());
+    if (r == -ESTALE)
+        read_again(a);
+    say(a, r == -ESTALE ? -EIO : r, "can't be written");
     publish(a);
 }
 

@@ -547,6 +547,12 @@ uint64_t ingest_held(struct ingest *in, const struct frame_origin *origin)
     return a && a->class == CLASS_EVENTS && !ingest_is_none(origin) ? seq_set_max(&a->held) : 0;
 }
 
+uint64_t ingest_held_count(const struct ingest *in, const struct frame_origin *origin)
+{
+    const struct account *a = ledger_find(in->ledger, origin);
+    return a && a->class == CLASS_EVENTS && !ingest_is_none(origin) ? seq_set_count(&a->held) : 0;
+}
+
 uint64_t ingest_settled(const struct ingest *in)
 {
     struct store_stats now;

@@ -102,6 +102,8 @@ bool ingest_is_writing(const struct ingest *in);
 bool ingest_has_room(struct ingest *in);
 /* All of this origin up to the result is held. */
 uint64_t ingest_held(struct ingest *in, const struct frame_origin *origin);
+/* How many of these numbers are really there: the others were dropped by the sender, or refused for good. */
+uint64_t ingest_held_count(const struct ingest *in, const struct frame_origin *origin);
 
 /* The last record of the journal that is settled. */
 uint64_t ingest_settled(const struct ingest *in);

@@ -360,7 +360,10 @@ static void on_hello(struct session *s, struct slice payload)
     unlimit(s);
     stream_set_input_max(s->io, FRAME_HEAD + FRAME_PAYLOAD_MAX);
     w.t0_ns = h.t0_ns;
-    w.seq = h.role == PEER_CONSUMER ? 0 : ingest_held(s->all->ingest, &h.origin); /* which opens an account */
+    if (h.role != PEER_CONSUMER) {
+        w.seq = ingest_held(s->all->ingest, &h.origin); /* which opens an account */
+        w.held = ingest_held_count(s->all->ingest, &h.origin);
+    }
     w.t2_ns = clock_utc_ns();
     frame_put_welcome(&s->all->out, &w);
     session_send(s);

@@ -186,7 +186,7 @@ int frame_get_hello(struct slice payload, struct frame_hello *out)
 
 void frame_put_welcome(struct strbuf *out, const struct frame_welcome *w)
 {
-    frame_put_head(out, FRAME_WELCOME, 0, 2 + 8 + 4 + 8 + 3 * 8);
+    frame_put_head(out, FRAME_WELCOME, 0, 2 + 8 + 4 + 8 + 3 * 8 + 8);
     strbuf_add_u16(out, w->minor);
     strbuf_add_u64(out, w->session);
     strbuf_add_u32(out, w->window);
@@ -194,6 +194,7 @@ void frame_put_welcome(struct strbuf *out, const struct frame_welcome *w)
     strbuf_add_u64(out, (uint64_t)w->t0_ns);
     strbuf_add_u64(out, (uint64_t)w->t1_ns);
     strbuf_add_u64(out, (uint64_t)w->t2_ns);
+    strbuf_add_u64(out, w->held);
 }
 
 int frame_get_welcome(struct slice payload, struct frame_welcome *out)
@@ -209,6 +210,7 @@ int frame_get_welcome(struct slice payload, struct frame_welcome *out)
     w.t2_ns = (int64_t)cursor_u64(&c);
     if (c.bad)
         return E_PROTO;
+    w.held = cursor_u64(&c); /* 0 where it is not there: then nothing is known */
     *out = w;
     return 0;
 }

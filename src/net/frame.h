@@ -119,6 +119,7 @@ struct frame_welcome {
     uint32_t window; /* bytes of BATCH payload that may be on the way, not acknowledged */
     uint64_t seq;    /* all of HELLO's origin up to it is held */
     int64_t t0_ns, t1_ns, t2_ns;
+    uint64_t held; /* how many of 1..seq are held; fewer: the sender dropped some, or they were refused */
 };
 
 struct frame_ack {

@@ -50,7 +50,7 @@ static void fuzz_welcome(struct slice payload)
     frame_put_welcome(&out, &a);
     check(frame_get_welcome(again(FRAME_WELCOME), &b) == 0);
     check(a.minor == b.minor && a.session == b.session && a.window == b.window && a.seq == b.seq);
-    check(a.t0_ns == b.t0_ns && a.t1_ns == b.t1_ns && a.t2_ns == b.t2_ns);
+    check(a.t0_ns == b.t0_ns && a.t1_ns == b.t1_ns && a.t2_ns == b.t2_ns && a.held == b.held);
 }
 
 static void fuzz_ack(struct slice payload)

@@ -48,12 +48,16 @@ static void test_round_trips(void **state)
     struct strbuf out = {0};
     struct frame_origin o = {.producer = {1, 2, 3}, .epoch = UINT64_MAX};
 
-    frame_put_welcome(&out, &(struct frame_welcome){3, 4, 5, UINT64_MAX, INT64_MIN, -1, INT64_MAX});
+    frame_put_welcome(&out, &(struct frame_welcome){3, 4, 5, UINT64_MAX, INT64_MIN, -1, INT64_MAX, 7});
     struct frame_welcome w;
     assert_int_equal(only_frame(&out).type, FRAME_WELCOME);
     assert_int_equal(frame_get_welcome(only_frame(&out).payload, &w), 0);
     assert_true(w.minor == 3 && w.session == 4 && w.window == 5 && w.seq == UINT64_MAX);
-    assert_true(w.t0_ns == INT64_MIN && w.t1_ns == -1 && w.t2_ns == INT64_MAX);
+    assert_true(w.t0_ns == INT64_MIN && w.t1_ns == -1 && w.t2_ns == INT64_MAX && w.held == 7);
+    struct slice older = only_frame(&out).payload;
+    older.n -= 8; /* as gateways said it that did not count */
+    assert_int_equal(frame_get_welcome(older, &w), 0);
+    assert_true(w.held == 0 && w.t2_ns == INT64_MAX);
 
     strbuf_reset(&out);
     frame_put_samples_origin(&out, &(struct frame_samples_origin){o, true});

@@ -7,6 +7,7 @@
 #include "base/mem.h"
 #include "cmd/file.h"
 #include "cmd/say.h"
+#include "cmd/unpack.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -21,13 +22,14 @@ struct input {
     int fd;
     bool owns_fd, is_stream, at_end;
     struct input_options options;
+    struct unpack *unpack;
     const struct encoding *encoding;
     struct decoder *decoder;
     struct batch_builder *builder;
     struct batch *lent; /* what the caller has */
     char *buffer;
     size_t from, to; /* buffer[from, to) is not yet decoded */
-    uint64_t bytes, bad;
+    uint64_t bad;
     int failed; /* what the next call answers, when this one still had events */
 };
 
@@ -48,6 +50,13 @@ static int refuse(const struct input *in, int code, const char *what)
     return code;
 }
 
+static int refuse_packed(const struct input *in)
+{
+    if (!in->options.is_quiet)
+        say_plain("%s: %s", in->name, unpack_why(in->unpack));
+    return E_DAMAGE;
+}
+
 /* One chunk more behind what is left. */
 static int fill(struct input *in)
 {
@@ -57,15 +66,29 @@ static int fill(struct input *in)
         in->from = 0;
     }
     size_t room = BUFFER - in->to;
-    ssize_t n = file_read(in->fd, in->buffer + in->to, room < CHUNK ? room : CHUNK);
+    ssize_t n = unpack_read(in->unpack, in->buffer + in->to, room < CHUNK ? room : CHUNK);
     if (n == -EINTR)
         return -EINTR; /* asked to stop: nothing to report */
+    if (n == E_DAMAGE)
+        return refuse_packed(in);
     if (n < 0)
         return refuse(in, (int)n, "can't be read: ");
     in->at_end = n == 0;
     in->to += (size_t)n;
-    in->bytes += (uint64_t)n;
     return 0;
+}
+
+/* By the name, without what says that it is packed. */
+static const struct encoding *encoding_of_name(const char *path)
+{
+    static const char *const packed[] = {".gz", ".zst"};
+    struct slice name = slice_str(path);
+    for (size_t i = 0; i < sizeof packed / sizeof *packed; i++) {
+        size_t n = strlen(packed[i]);
+        if (name.n > n && memcmp(name.p + name.n - n, packed[i], n) == 0)
+            return encoding_by_suffix(slice_of(name.p, name.n - n));
+    }
+    return encoding_by_suffix(name);
 }
 
 /* Enough bytes to tell the encoding, then the encoding. */
@@ -82,7 +105,7 @@ static int find_encoding(struct input *in, const char *path)
             return 0;
     }
     if (!in->encoding)
-        in->encoding = encoding_by_suffix(slice_str(path));
+        in->encoding = encoding_of_name(path);
     if ((in->encoding && in->encoding->decoder) || in->to == 0)
         return 0;
     if (!in->options.is_quiet)
@@ -93,8 +116,9 @@ static int find_encoding(struct input *in, const char *path)
 static int prepare(struct input *in, const char *path, struct registry *registry)
 {
     in->buffer = mem_try_alloc(BUFFER);
+    in->unpack = unpack_create(in->fd);
     in->builder = batch_builder_create(registry, BUILDER_BORROW | in->options.builder_flags);
-    if (!in->buffer || !in->builder)
+    if (!in->buffer || !in->unpack || !in->builder)
         return refuse(in, -ENOMEM, "");
     batch_builder_limit(in->builder, BATCH_EVENTS, 8 << 20);
     int r = find_encoding(in, path);
@@ -145,6 +169,7 @@ void input_close(struct input *in)
     batch_unref(in->lent);
     batch_builder_destroy(in->builder);
     decoder_destroy(in->decoder);
+    unpack_destroy(in->unpack);
     mem_free(in->buffer);
     if (in->owns_fd && in->fd >= 0)
         (void)close(in->fd); /* only read from */
@@ -161,6 +186,8 @@ static int bad_unit(struct input *in, int code, const struct diag *why)
         (void)snprintf(column, sizeof column, " (column %" PRIu32 ")", why->col); /* fits */
     in->bad++;
     if (in->options.is_quiet)
+        return 0;
+    if (in->options.keep_going && in->options.show_max && in->bad > in->options.show_max)
         return 0;
     if (why->line)
         say_plain("%s:%" PRIu64 ": %s%s", in->name, why->line, reason, column);
@@ -217,7 +244,7 @@ const struct encoding *input_encoding(const struct input *in)
 
 uint64_t input_bytes(const struct input *in)
 {
-    return in->bytes;
+    return unpack_bytes(in->unpack);
 }
 
 uint64_t input_bad(const struct input *in)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* input.h - the events of one file, or of standard input ("-"), in whatever encoding it has.
+/* input.h - the events of one file, or of standard input ("-"), in whatever encoding it has, packed (gzip,
+ * zstd) or not.
  *
  * A bad unit is reported on standard error as file:line: reason. With keep_going it is skipped and counted,
  * otherwise it ends the input, after the events before it. Memory: about 1.5 MiB an open input. */
@@ -14,6 +15,7 @@ struct input_options {
     const struct encoding *encoding; /* NULL = told from the first bytes, then from the file's name */
     unsigned builder_flags;          /* BUILDER_KEEP_RAW or 0; text is borrowed in any case */
     bool keep_going;
+    uint64_t show_max; /* with keep_going: bad units that are reported; the others are only counted. 0 = all */
     bool is_quiet; /* bad units are skipped, and nothing is reported: another pass does that */
 };
 
@@ -29,7 +31,7 @@ void input_close(struct input *in); /* NULL is fine */
 int input_next(struct input *in, const struct batch **out);
 
 const struct encoding *input_encoding(const struct input *in); /* NULL: the input is empty */
-uint64_t input_bytes(const struct input *in);                  /* read so far */
+uint64_t input_bytes(const struct input *in);                  /* read of the file so far */
 uint64_t input_bad(const struct input *in);                    /* units skipped so far */
 bool input_is_stream(const struct input *in);                  /* not a file: bytes may come slowly */
 

@@ -1,0 +1,318 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Every row once: in heads, in blobs, over flushes and restarts, read again or not; late, of new columns, of
+ * too many streams, of two sources. */
+#include "unit/archive/rows_seen.h"
+
+#include "archive/archive.h"
+
+#include <errno.h>
+
+enum { BATCHES_MAX = 64 };
+
+static char dir[64];
+static const struct archive_source journal = {"a journal"}, file = {"another file"};
+
+static int set_up(void **state)
+{
+    (void)state;
+    (void)snprintf(dir, sizeof dir, "/tmp/gridline-archive-XXXXXX");
+    return mkdtemp(dir) ? 0 : -1;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    remove_folder(dir);
+    return 0;
+}
+
+/* What was put in: record i + 1 is batches[i]. */
+struct model {
+    struct events_maker maker;
+    struct batch *batches[BATCHES_MAX];
+    size_t n_batches;
+    const struct event **events;
+    size_t n;
+};
+
+static void model_init(struct model *m, uint64_t seed)
+{
+    *m = (struct model){.n = 0};
+    events_init(&m->maker, seed, INT64_C(1794777628000000000));
+    m->events = mem_alloc(1 << 20);
+}
+
+static void model_fini(struct model *m)
+{
+    for (size_t i = 0; i < m->n_batches; i++)
+        batch_unref(m->batches[i]);
+    mem_free(m->events);
+    events_fini(&m->maker);
+}
+
+static const struct batch *model_add(struct model *m, size_t n)
+{
+    struct batch *b = events_make(&m->maker, n);
+    for (size_t i = 0; i < n; i++)
+        m->events[m->n++] = &b->events[i];
+    return m->batches[m->n_batches++] = b;
+}
+
+static struct archive *open_with(const struct archive_options *o)
+{
+    struct archive *a = NULL;
+    struct diag why = {0};
+    if (archive_open(o, &a, &why) < 0)
+        fail_msg("%s", why.message);
+    return a;
+}
+
+static struct archive *open_archive(void)
+{
+    const struct archive_options o = {.dir = dir, .partition_ns = INT64_C(600000000000)};
+    return open_with(&o);
+}
+
+static void append(struct archive *a, const struct archive_source *s, uint64_t record, const struct batch *b)
+{
+    assert_int_equal(archive_append(a, s, record, b), 0);
+    assert_int_equal(archive_done(a, s, record), 0);
+}
+
+static struct archive_counts counts(const struct archive *a)
+{
+    struct archive_counts c;
+    archive_counts(a, &c);
+    assert_int_equal(c.taken, c.kept + c.again + c.too_old + c.refused);
+    return c;
+}
+
+static void every_row_once(void **state)
+{
+    (void)state;
+    struct model m;
+    model_init(&m, 1);
+    m.maker.late_ns = INT64_C(1500000000000);
+    struct archive *a = open_archive();
+    for (unsigned i = 0; i < 20; i++) {
+        append(a, &journal, m.n_batches + 1, model_add(&m, 1 + i * 37 % 400));
+        if (i % 4 == 3)
+            assert_int_equal(archive_flush(a), 0);
+        assert_int_equal(check_archive(a, NULL, m.events, m.n), m.n);
+    }
+    assert_int_equal(archive_cursor(a, &journal), 20);
+    assert_int_equal(counts(a).kept, m.n);
+    archive_close(a);
+    a = open_archive();
+    assert_int_equal(check_archive(a, NULL, m.events, m.n), m.n);
+    archive_close(a);
+    assert_int_equal(check_archive(NULL, dir, m.events, m.n), m.n);
+    model_fini(&m);
+}
+
+/* Closing without a flush is as a crash is: heads are gone, and come again from the source. */
+static void reads_again(void **state)
+{
+    (void)state;
+    struct model m;
+    model_init(&m, 2);
+    m.maker.late_ns = INT64_C(1500000000000);
+    for (unsigned i = 0; i < 30; i++)
+        (void)model_add(&m, 40);
+    uint64_t seed = 77, next = 1;
+    for (unsigned round = 0; round < 12; round++) {
+        struct archive *a = open_archive();
+        uint64_t from = archive_cursor(a, &journal) + 1;
+        assert_true(from <= next);
+        next = from + test_random(&seed) % 6;
+        for (uint64_t record = from; record < next && record <= m.n_batches; record++)
+            append(a, &journal, record, m.batches[record - 1]);
+        if (round % 3)
+            assert_int_equal(archive_flush(a), 0);
+        (void)counts(a);
+        archive_close(a);
+    }
+    struct archive *a = open_archive();
+    for (uint64_t record = 1; record <= m.n_batches; record++) /* all of it, although some is there */
+        append(a, &journal, record, m.batches[record - 1]);
+    assert_int_equal(check_archive(a, NULL, m.events, m.n), m.n);
+    assert_true(counts(a).again > 0);
+    assert_int_equal(archive_flush(a), 0);
+    assert_int_equal(check_archive(a, NULL, m.events, m.n), m.n);
+    archive_close(a);
+    model_fini(&m);
+}
+
+/* A flush that ended between two partitions: what the first one's mark covers does not come again. */
+static void half_a_flush(void **state)
+{
+    (void)state;
+    struct model m;
+    model_init(&m, 3);
+    m.maker.late_ns = INT64_C(3000000000000);
+    struct archive *a = open_archive();
+    for (unsigned i = 0; i < 8; i++)
+        append(a, &journal, i + 1, model_add(&m, 100));
+    assert_int_equal(archive_flush(a), 0);
+    archive_close(a);
+    /* As if the catalogue had not been written: its cursor is an old one. */
+    char catalogue[96];
+    for (const char *const *end = (const char *const[]){"", "-wal", "-shm", NULL}; *end; end++) {
+        (void)snprintf(catalogue, sizeof catalogue, "%s/catalog.db%s", dir, *end);
+        (void)unlink(catalogue); /* it may not be there */
+    }
+    a = open_archive();
+    for (uint64_t record = 1; record <= m.n_batches; record++)
+        append(a, &journal, record, m.batches[record - 1]);
+    append(a, &journal, m.n_batches + 1, model_add(&m, 50));
+    assert_int_equal(check_archive(a, NULL, m.events, m.n), m.n);
+    assert_int_equal(archive_flush(a), 0);
+    assert_int_equal(check_archive(a, NULL, m.events, m.n), m.n);
+    assert_int_equal(counts(a).again, m.n - 50);
+    archive_close(a);
+    model_fini(&m);
+}
+
+static void two_sources(void **state)
+{
+    (void)state;
+    struct model m;
+    model_init(&m, 4);
+    struct archive *a = open_archive();
+    for (unsigned i = 0; i < 10; i++)
+        append(a, i % 2 ? &journal : &file, i / 2 + 1, model_add(&m, 30));
+    assert_int_equal(archive_flush(a), 0);
+    assert_int_equal(archive_cursor(a, &journal), 5);
+    assert_int_equal(archive_cursor(a, &file), 5);
+    append(a, &file, 3, m.batches[4]); /* the same file once more */
+    assert_int_equal(counts(a).again, 30);
+    assert_int_equal(check_archive(a, NULL, m.events, m.n), m.n);
+    archive_close(a);
+    model_fini(&m);
+}
+
+/* A producer with too many streams: nothing is lost, key values neither. */
+static void overflow(void **state)
+{
+    (void)state;
+    const struct archive_options o = {.dir = dir, .streams_max = 5};
+    const struct field fields[] = {{.name = SLICE_LIT("device"), .type = VALUE_TEXT, .role = ROLE_KEY},
+                                   {.name = SLICE_LIT("reads"), .type = VALUE_UINT, .kind = KIND_COUNTER}};
+    struct model m;
+    struct schema *schema;
+    model_init(&m, 5);
+    assert_int_equal(schema_create(SLICE_LIT("disk"), fields, 2, &schema), 0);
+    assert_int_equal(registry_declare(m.maker.registry, schema), 0);
+    const struct event_head head = {.time_ns = m.maker.time_ns,
+                                    .name = SLICE_LIT("disk"),
+                                    .host = SLICE_LIT("h"),
+                                    .prog = SLICE_LIT("p"),
+                                    .level = LEVEL_INFO};
+    for (unsigned i = 0; i < 60; i++) {
+        char device[16];
+        (void)snprintf(device, sizeof device, "sd%u", i % 20);
+        const struct value values[] = {value_text(slice_str(device)), value_uint(i)};
+        assert_int_equal(batch_builder_add_known(m.maker.builder, &head, schema, values, NULL), 0);
+    }
+    struct batch_origin origin = {.epoch = 7, .first_seq = 1, .clock = {.offset_ns = -5}};
+    memcpy(origin.producer, events_producer, sizeof origin.producer);
+    struct batch *b = batch_builder_finish(m.maker.builder, &origin);
+    for (size_t i = 0; i < b->n; i++)
+        m.events[m.n++] = &b->events[i];
+    struct archive *a = open_with(&o);
+    append(a, &journal, 1, b);
+    assert_int_equal(counts(a).overflow, 45);
+    assert_int_equal(counts(a).streams, 6);
+    assert_int_equal(check_archive(a, NULL, m.events, m.n), m.n);
+    assert_int_equal(archive_flush(a), 0);
+    assert_int_equal(check_archive(a, NULL, m.events, m.n), m.n);
+    archive_close(a);
+    batch_unref(b);
+    schema_unref(schema);
+    model_fini(&m);
+}
+
+static void too_old(void **state)
+{
+    (void)state;
+    struct model m;
+    model_init(&m, 6);
+    struct archive *a = open_archive();
+    (void)model_add(&m, 100);
+    int64_t floor = m.events[50]->time_ns;
+    archive_set_floor(a, floor);
+    append(a, &journal, 1, m.batches[0]);
+    for (size_t i = 0; i < 50; i++)
+        m.events[i] = m.events[i]->time_ns < floor ? NULL : m.events[i];
+    size_t n = check_archive(a, NULL, m.events, m.n);
+    assert_int_equal(counts(a).too_old, m.n - n);
+    assert_int_equal(n, 50);
+    archive_close(a);
+    model_fini(&m);
+}
+
+/* A view is as it was, whatever comes afterwards. */
+static void views_stay(void **state)
+{
+    (void)state;
+    struct model m;
+    struct view_reader *r = NULL;
+    struct view *v = NULL;
+    struct diag why = {0};
+    model_init(&m, 7);
+    struct archive *a = open_archive();
+    append(a, &journal, 1, model_add(&m, 200));
+    assert_int_equal(archive_flush(a), 0);
+    append(a, &journal, 2, model_add(&m, 200));
+    assert_int_equal(view_reader_create(a, NULL, 1 << 20, &r, &why), 0);
+    assert_int_equal(view_take(r, &v), 0);
+    size_t n = m.n;
+    append(a, &journal, 3, model_add(&m, 200));
+    assert_int_equal(archive_flush(a), 0);
+    append(a, &journal, 4, model_add(&m, 200));
+    assert_int_equal(archive_flush(a), 0);
+    assert_int_equal(check_view(v, m.events, n), n);
+    assert_int_equal(archive_merge_limit(a), 1);
+    view_release(v);
+    assert_int_equal(archive_merge_limit(a), 3);
+    assert_int_equal(view_take(r, &v), 0);
+    assert_int_equal(check_view(v, m.events, m.n), m.n);
+    view_release(v);
+    view_reader_destroy(r);
+    archive_close(a);
+    model_fini(&m);
+}
+
+/* Half of a record is never seen. */
+static void whole_records(void **state)
+{
+    (void)state;
+    struct model m;
+    model_init(&m, 8);
+    struct archive *a = open_archive();
+    append(a, &journal, 1, model_add(&m, 20));
+    size_t n = m.n;
+    assert_int_equal(archive_append(a, &journal, 2, model_add(&m, 20)), 0);
+    assert_int_equal(check_archive(a, NULL, m.events, n), n);
+    assert_int_equal(archive_flush(a), -EBUSY);
+    assert_int_equal(archive_append(a, &journal, 2, model_add(&m, 20)), 0);
+    assert_int_equal(archive_done(a, &journal, 2), 0);
+    assert_int_equal(check_archive(a, NULL, m.events, m.n), m.n);
+    archive_close(a);
+    model_fini(&m);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(every_row_once, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(reads_again, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(half_a_flush, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(two_sources, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(overflow, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(too_old, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(views_stay, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(whole_records, set_up, tear_down),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

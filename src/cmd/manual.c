@@ -337,7 +337,7 @@ static const struct {
     {"events", "tail latest summary collect log"},
     {"the grid", "hosts sensors schemas subscriptions ledger access"},
     {"orders", "worker sensor activate"},
-    {"files", "convert merge"},
+    {"files", "convert merge import export"},
     {"set up", "config init token join"},
     {"more", ""},
 };

@@ -14,6 +14,7 @@ extern const struct verb verb_convert;
 extern const struct verb verb_doctor;
 extern const struct verb verb_gateway;
 extern const struct verb verb_hosts;
+extern const struct verb verb_import;
 extern const struct verb verb_init;
 extern const struct verb verb_join;
 extern const struct verb verb_latest;

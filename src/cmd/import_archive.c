@@ -1,0 +1,208 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A file to an archive's folder, without a gateway. The source is the file's id; record k of it are its events
+ * (k - 1) * RECORD + 1 to k * RECORD, whatever pieces they are read in. A record goes in when it is whole, so that
+ * one that was broken off in the middle leaves nothing of its last record behind, and the next time begins with
+ * that. */
+#include "archive/archive.h"
+#include "base/clock.h"
+#include "base/mem.h"
+#include "cmd/import.h"
+#include "cmd/say.h"
+#include "cmd/stop.h"
+
+#include <errno.h>
+
+enum { RECORD = 4096 };
+
+struct archive_target {
+    struct archive *archive;
+    struct registry *registry;
+    struct batch_builder *builder;
+    struct batch **pieces; /* of the record that is being collected */
+    size_t n_pieces, cap_pieces, n_events;
+    struct archive_source source;
+    uint64_t record; /* that one's number */
+    uint64_t cursor; /* up to this record it is there */
+    uint64_t seq;    /* the last number given to an event without an origin */
+    uint64_t given, skipped;
+    struct archive_counts before; /* when the file began */
+};
+
+static void drop_pieces(struct archive_target *t)
+{
+    for (size_t i = 0; i < t->n_pieces; i++)
+        batch_unref(t->pieces[i]);
+    t->n_pieces = t->n_events = 0;
+}
+
+static void target_close(void *target)
+{
+    struct archive_target *t = target;
+    if (!t)
+        return;
+    drop_pieces(t);
+    mem_free(t->pieces);
+    batch_builder_destroy(t->builder);
+    registry_destroy(t->registry);
+    archive_close(t->archive);
+    mem_free(t);
+}
+
+static int report(const struct archive_target *t, int r)
+{
+    if (r < 0 && r != -EINTR)
+        say("%s: %s", t->archive ? archive_dir(t->archive) : "the archive", err_text(r));
+    return r;
+}
+
+static int target_open(const struct import_options *o, void **out)
+{
+    struct archive_target *t = mem_alloc(sizeof *t);
+    struct diag why = {0};
+    int r = archive_open(&(struct archive_options){.dir = o->archive}, &t->archive, &why);
+    if (r == -EBUSY)
+        say("%s is written by another process: give the events to its gateway (--gateway), or stop that first",
+            o->archive);
+    else if (r < 0)
+        say("%s: %s", o->archive, why.message[0] ? why.message : err_text(r));
+    t->registry = registry_create();
+    t->builder = t->registry ? batch_builder_create(t->registry, 0) : NULL;
+    if (r == 0 && !t->builder)
+        r = report(t, -ENOMEM);
+    if (r < 0) {
+        target_close(t);
+        return r;
+    }
+    batch_builder_limit(t->builder, SIZE_MAX, SIZE_MAX); /* a record and an event's limits are limit enough */
+    *out = t;
+    return 0;
+}
+
+static int target_begin(void *target, const uint8_t id[16])
+{
+    struct archive_target *t = target;
+    drop_pieces(t);
+    memcpy(t->source.id, id, sizeof t->source.id);
+    t->cursor = archive_cursor(t->archive, &t->source);
+    t->record = 1;
+    t->seq = t->given = t->skipped = 0;
+    archive_counts(t->archive, &t->before);
+    return 0;
+}
+
+/* The record that was collected goes in. */
+static int put_record(struct archive_target *t)
+{
+    int r = 0;
+    if (t->n_events == 0)
+        return 0;
+    for (size_t i = 0; i < t->n_pieces && r == 0; i++)
+        r = archive_append(t->archive, &t->source, t->record, t->pieces[i]);
+    if (r == 0)
+        r = archive_done(t->archive, &t->source, t->record);
+    if (r == 0)
+        r = archive_tick(t->archive, clock_mono_ns(), clock_utc_ns());
+    drop_pieces(t);
+    t->record++;
+    return report(t, r);
+}
+
+static int reserve_piece(struct archive_target *t)
+{
+    if (t->n_pieces < t->cap_pieces)
+        return 0;
+    size_t cap = t->cap_pieces ? t->cap_pieces * 2 : 64;
+    struct batch **pieces = mem_try_resize(t->pieces, cap * sizeof *pieces);
+    if (!pieces)
+        return -ENOMEM;
+    t->pieces = pieces;
+    t->cap_pieces = cap;
+    return 0;
+}
+
+/* A copy of n events, which are all of one origin. */
+static int keep_piece(struct archive_target *t, const struct event *events, size_t n,
+                      const struct batch_origin *origin)
+{
+    int r = 0;
+    for (size_t i = 0; i < n && r == 0; i++) {
+        const struct event *e = &events[i];
+        struct event_head head = {
+            .time_ns = e->time_ns, .name = e->schema->name, .host = e->host, .prog = e->prog, .level = e->level};
+        r = batch_builder_add_known(t->builder, &head, e->schema, e->values, NULL);
+    }
+    if (r == 0)
+        r = reserve_piece(t);
+    struct batch *b = r == 0 ? batch_builder_finish(t->builder, origin) : NULL;
+    if (!b)
+        return report(t, r < 0 ? r : -ENOMEM);
+    t->pieces[t->n_pieces++] = b;
+    t->n_events += n;
+    return 0;
+}
+
+/* n events that are of one record: kept, or there already. */
+static int give_piece(struct archive_target *t, const struct event *events, size_t n,
+                      const struct batch_origin *origin)
+{
+    if (t->record > t->cursor)
+        return keep_piece(t, events, n, origin);
+    t->skipped += n;
+    return 0;
+}
+
+static int target_give(void *target, const struct batch *b)
+{
+    struct archive_target *t = target;
+    bool is_own = !import_has_origin(b);
+    struct batch_origin origin = is_own ? import_origin(t->source.id, t->seq + 1) : b->origin;
+    int r = 0;
+    t->seq += is_own ? b->n : 0;
+    for (size_t at = 0; at < b->n && r == 0;) {
+        size_t room = RECORD - (size_t)(t->given % RECORD), left = b->n - at;
+        size_t n = left < room ? left : room;
+        r = give_piece(t, b->events + at, n, &origin);
+        origin.first_seq += n;
+        at += n;
+        t->given += n;
+        if (r < 0 || t->given % RECORD)
+            continue;
+        if (t->record > t->cursor)
+            r = put_record(t);
+        else
+            t->record++;
+    }
+    return r;
+}
+
+static int target_end(void *target, bool is_whole)
+{
+    struct archive_target *t = target;
+    int r = is_whole ? put_record(t) : 0;
+    drop_pieces(t);
+    return r < 0 ? r : report(t, archive_flush(t->archive));
+}
+
+static void target_counts(void *target, struct import_counts *out)
+{
+    struct archive_target *t = target;
+    struct archive_counts now;
+    archive_counts(t->archive, &now);
+    *out = (struct import_counts){.given = t->given,
+                                  .stored = now.kept - t->before.kept,
+                                  .again = t->skipped + (now.again - t->before.again),
+                                  .too_old = now.too_old - t->before.too_old,
+                                  .refused = now.refused - t->before.refused};
+    if (out->refused)
+        (void)snprintf(out->said, sizeof out->said, "over a limit of the archive"); /* fits */
+}
+
+const struct import_target_ops import_archive = {
+    .open = target_open,
+    .close = target_close,
+    .begin = target_begin,
+    .give = target_give,
+    .end = target_end,
+    .counts = target_counts,
+    .when_too_old = "the archive does not keep anything so old; its retention says how long it keeps",
+};

@@ -1,0 +1,285 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""What the manual promises of gridline import: a gateway has every event of a file once, whatever happens on the way.
+
+    import_test.py CASE gridline gridline-gateway"""
+import gzip
+import json
+import os
+import random
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import threading
+
+import grid
+from grid import Gateway, wait_for
+
+GRIDLINE, GATEWAY = sys.argv[2:4]
+OK, FAILED, USAGE, NOT_FOUND, PARTLY, NOT_ALLOWED = range(6)
+READABLE = {"ulm": ".ulm", "bp": ".bp", "ndjson": ".ndjson", "xml": ".xml", "binary": ".glb"}
+
+
+def gateway(work, name="gateway"):
+    return Gateway(GATEWAY, work, name, "127.0.0.1:0").start()
+
+
+def events(n, seed=1, start=1_790_000_000):
+    """As NDJSON: of some hosts, with values of every type."""
+    r = random.Random(seed)
+    out = []
+    for i in range(n):
+        out.append(json.dumps({"time": f"2026-09-21T{13 + i // 3600 % 8:02}:{i // 60 % 60:02}:{i % 60:02}.{i % 1000:03}Z",
+                               "host": f"node{i % 7}", "prog": "app", "level": "info", "name": r.choice(["job.start", "job.end"]),
+                               "id": f"job{i // 2}", "n": i, "size": r.random() * 1e6, "ok": i % 3 == 0,
+                               "text": "a \"quoted\" wörd " + "x" * r.randrange(40)}))
+    return "\n".join(out) + "\n"
+
+
+def key(event):
+    return json.dumps(event, sort_keys=True)
+
+
+def read_as_json(path):
+    out = subprocess.run([GRIDLINE, "convert", "-t", "ndjson", path], check=True, stdout=subprocess.PIPE, text=True).stdout
+    return [json.loads(line) for line in out.splitlines()]
+
+
+def run(*argv, **kw):
+    return subprocess.run([GRIDLINE, "import", *argv], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **kw)
+
+
+def report(out):
+    return [json.loads(line) for line in out.stdout.splitlines()]
+
+
+def into(g, *files, code=OK, **kw):
+    out = run("--gateway", "unix:" + g.socket, "--format", "json", *files, **kw)
+    assert out.returncode == code, (out.returncode, out.stdout, out.stderr)
+    return report(out), out.stderr
+
+
+def same(got, want):
+    got, want = sorted(map(key, got)), sorted(map(key, want))
+    assert got == want, (len(got), len(want), [p for p in zip(got, want) if p[0] != p[1]][:2])
+
+
+class Proxy:
+    """Between a command and a gateway's socket: after `limit` bytes of the command it stops carrying (`hold`) or hangs up
+    (`cut`), once."""
+
+    def __init__(self, path, to, limit, what):
+        self.path, self.to, self.limit, self.what = path, to, limit, what
+        self.reached = threading.Event()
+        self.listener = socket.socket(socket.AF_UNIX)
+        self.listener.bind(path)
+        self.listener.listen(8)
+        self.connections = 0
+        threading.Thread(target=self.serve, daemon=True).start()
+
+    def serve(self):
+        while True:
+            try:
+                client, _ = self.listener.accept()
+            except OSError:
+                return
+            self.connections += 1
+            there = socket.socket(socket.AF_UNIX)
+            try:
+                there.connect(self.to)
+            except OSError:
+                client.close()
+                continue
+            for a, b, is_counted in ((client, there, True), (there, client, False)):
+                threading.Thread(target=self.carry, args=(a, b, is_counted), daemon=True).start()
+
+    def carry(self, a, b, is_counted):
+        try:
+            while data := a.recv(1 << 14):
+                if is_counted and not self.reached.is_set():
+                    self.limit -= len(data)
+                    if self.limit <= 0:
+                        self.reached.set()
+                        if self.what == "cut":
+                            break
+                if self.what == "hold" and self.reached.is_set():
+                    if is_counted:
+                        continue
+                b.sendall(data)
+        except OSError:
+            pass
+        for s in (a, b):
+            try:
+                s.shutdown(socket.SHUT_RDWR)
+            except OSError:
+                pass
+
+    def close(self):
+        self.listener.close()
+
+
+def write(path, text):
+    with open(path, "w") as f:
+        f.write(text)
+    return path
+
+
+def case_formats(work):
+    """Every format, packed or not, comes out as it went in; a second time, under another name, adds nothing."""
+    plain = write(work + "/events.ndjson", events(9000))
+    want = read_as_json(plain)
+    for name, ending in READABLE.items():
+        file = f"{work}/events{ending}"
+        if name != "ndjson":
+            subprocess.run([GRIDLINE, "convert", "-t", name, "-o", file, plain], check=True)
+        with open(file, "rb") as f:
+            data = f.read()
+        packed = [file]
+        with gzip.open(file + ".gz", "wb") as f:  # two members, as `cat a.gz b.gz` makes them
+            f.write(data[:len(data) // 2])
+        with gzip.open(file + ".gz", "ab") as f:
+            f.write(data[len(data) // 2:])
+        packed.append(file + ".gz")
+        if shutil.which("zstd"):
+            subprocess.run(["zstd", "-q", "-f", file], check=True)
+            packed.append(file + ".zst")
+        g = gateway(work, "gateway-" + name)
+        for i, path in enumerate(packed):
+            rows, _ = into(g, path)
+            row = rows[0]
+            assert row["events"] == 9000 and row["bad"] == row["refused"] == row["too_old"] == 0, row
+            assert (row["stored"], row["again"]) == ((9000, 0) if i == 0 else (0, 9000)), (path, row)
+        g.stop()
+        same(g.events(), want)
+        account, = g.accounts()
+        assert account["passed"] == 9000 and account["duplicate"] == 0, account
+        assert account["producer"] == row["id"] and account["epoch"] == 1, (account, row)
+
+
+def case_twice(work):
+    """Two files of one call, one of them from a pipe; the same content is the same file; of another host it is not."""
+    a, b = write(work + "/a.ndjson", events(50)), write(work + "/b.ndjson", events(70, seed=2))
+    g = gateway(work)
+    rows, _ = into(g, a, b, a)
+    assert [(r["stored"], r["again"]) for r in rows] == [(50, 0), (70, 0), (0, 50)], rows
+    with open(b) as f:
+        rows, _ = into(g, "-", stdin=f)
+    assert (rows[0]["stored"], rows[0]["again"]) == (0, 70), rows
+    with open(b) as f:
+        rows, _ = into(g, "-", input=f.read())
+    assert (rows[0]["stored"], rows[0]["again"]) == (0, 70), rows
+    bare = write(work + "/bare.ulm", "DATE=20260921130000 PROG=init NL.EVNT=boot\n")
+    for host in ("n1", "n2", "n1"):
+        rows, _ = into(g, "--host", host, bare)
+        assert rows[0]["stored"] + rows[0]["again"] == 1, rows
+    empty = write(work + "/empty", "")
+    assert into(g, empty)[0][0]["events"] == 0
+    g.stop()
+    assert sorted(e["host"] for e in g.events("boot")) == ["n1", "n2"]
+    assert len(g.events()) == 122
+
+
+def case_bad(work):
+    """What can't be read is counted and shown by its line, the rest goes in; --strict takes nothing of it."""
+    good = events(40).splitlines()
+    lines = list(good)
+    for i in range(20):
+        lines.insert(i * 2, "{not an event")
+    path, g = write(work + "/bad.ndjson", "\n".join(lines) + "\n"), gateway(work)
+    out = run("--gateway", "unix:" + g.socket, "--strict", "--format", "json", path)
+    assert out.returncode == FAILED and not report(out) and f"{path}:1: " in out.stderr, out
+    rows, said = into(g, path, code=PARTLY)
+    assert (rows[0]["stored"], rows[0]["bad"]) == (40, 20), rows
+    assert f"{path}:1: " in said and f"{path}:3: " in said and "15 more" in said, said
+    assert said.count(path + ":") < 8, said
+    whole = write(work + "/good.ndjson", "\n".join(good[:7]) + "\n")
+    rows, said = into(g, work + "/missing", whole, code=PARTLY)
+    assert rows[0]["stored"] == 7 and "missing" in said, (rows, said)
+    assert run("--gateway", "unix:" + g.socket, work + "/missing").returncode == NOT_FOUND
+    with gzip.open(work + "/cut.gz", "wb") as f:
+        f.write(events(20000, seed=5).encode())
+    size = os.path.getsize(work + "/cut.gz")
+    os.truncate(work + "/cut.gz", size * 2 // 3)
+    rows, said = into(g, work + "/cut.gz", code=PARTLY)
+    assert 0 < rows[0]["stored"] < 20000 and "ends in the middle" in said, (rows, said)
+    rows, _ = into(g, work + "/cut.gz", code=PARTLY)
+    assert rows[0]["stored"] == 0 and rows[0]["again"] == rows[0]["events"] > 0, rows
+    out = run("--gateway", f"unix:{work}/nobody", whole)
+    assert out.returncode == FAILED and "is gridline-gateway running" in out.stderr, out
+    assert run("--gateway", "unix:/x", "--archive", work + "/x", whole).returncode == USAGE
+    g.stop()
+
+
+def broken_off(work, sig):
+    path, g = write(work + "/events.ndjson", events(60000)), gateway(work)
+    proxy = Proxy(work + "/proxy", g.socket, 600_000, "hold")
+    p = grid.start([GRIDLINE, "import", "--gateway", "unix:" + proxy.path, path], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert proxy.reached.wait(grid.PATIENCE)
+    wait_for(lambda: any(os.path.getsize(f"{g.journal}/{f}") > 100_000 for f in os.listdir(g.journal)), "events in the journal")
+    said = ""
+    if sig == signal.SIGINT:
+        p.send_signal(sig)
+        said = p.communicate(timeout=grid.PATIENCE)[1].decode()
+        grid.running.remove(p)
+        assert p.returncode == -sig and "goes on where" in said, (p.returncode, said)
+    else:
+        grid.stop(p, sig)
+    proxy.close()
+    rows, _ = into(g, path)
+    row = rows[0]
+    assert row["events"] == 60000 and 0 < row["again"] < 60000 and row["stored"] + row["again"] == 60000, row
+    g.stop()
+    same(g.events(), read_as_json(path))
+
+
+def case_killed(work):
+    """kill -9 in the middle: the next run goes on there, and nothing is there twice or missing."""
+    broken_off(work, signal.SIGKILL)
+
+
+def case_stopped(work):
+    """Ctrl-C in the middle."""
+    broken_off(work, signal.SIGINT)
+
+
+def case_gateway_goes(work):
+    """The gateway is killed in the middle and comes back: the import goes on by itself."""
+    path, g = write(work + "/events.ndjson", events(60000)), gateway(work)
+    proxy = Proxy(work + "/proxy", g.socket, 600_000, "cut")
+    p = grid.start([GRIDLINE, "import", "--gateway", "unix:" + proxy.path, "--format", "json", "--timeout", "90s", path],
+                   stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert proxy.reached.wait(grid.PATIENCE)
+    g.stop(signal.SIGKILL)
+    g.start()
+    out, said = p.communicate(timeout=grid.PATIENCE)
+    grid.running.remove(p)
+    assert p.returncode == OK, (p.returncode, out, said)
+    row = json.loads(out)
+    assert row["events"] == row["stored"] == 60000, row
+    assert proxy.connections > 1
+    g.stop()
+    same(g.events(), read_as_json(path))
+
+
+def case_own_origin(work):
+    """Events of a binary file that have a producer and numbers keep them: two ways of the same events are one."""
+    g = gateway(work, "first")
+    path = write(work + "/events.ndjson", events(500))
+    id = into(g, path)[0][0]["id"]
+    g.stop()
+    dumped = work + "/dump.glb"
+    with open(dumped, "wb") as f:
+        subprocess.run([GATEWAY, "--dump", g.journal, "--print", "binary"], stdout=f, check=True)
+    second = gateway(work, "second")
+    into(second, dumped)
+    rows, _ = into(second, path)
+    assert (rows[0]["stored"], rows[0]["again"]) == (0, 500), rows
+    second.stop()
+    assert len(second.events()) == 500
+    assert id in [a["producer"] for a in second.accounts()]
+
+
+if __name__ == "__main__":
+    grid.main(globals(), sys.argv)

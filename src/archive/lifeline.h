@@ -6,18 +6,21 @@
  * last event that it remembers of each id, and derives rows (archive_derive_ops) that are kept as any others,
  * in the partition and the commit of the event that ends the hop, and counted there once:
  *
- *   lifeline.pair     per pair and bin of time (a pyramid: bins of 4^zoom ns): how many, errors, a histogram
- *                     of latencies. hop_from is missing for the first event of an id.
- *   lifeline.edge     the same per pair of hosts, of hops from one host to another.
+ *   lifeline.pair     per pair and bin of time (a pyramid: lifeline_pyramid.h): how many, errors, a histogram
+ *                     of latencies. hop_from is missing for the first event of an id. Each event that has an
+ *                     id is counted once by the bins that serve one zoom.
+ *   lifeline.edge     the same per pair of places (the key field target, or the host), of hops between two.
  *   lifeline.outlier  the slowest hops and the errors of each pair, with id, host and time.
  *   lifeline.lost     what is not in those: rows only where there is something.
  *
- * What is left out, and counted: events older than the last one known of their id when they come (late);
- * those of ids that are longer than ID_TEXT_MAX; ids forgotten because more than options.open_max were open
- * (their next event counts as a first one). After a restart nothing is remembered, so of each id that was
- * open one hop is missing, and its next event is a first one.
+ * An event that is older than the last one known of its id when it comes is late: it is counted as such
+ * (late = true, without hop_from), and the hop that it would have divided stays as it is. Left out and
+ * counted are ids longer than ID_TEXT_MAX. When more than options.open_max ids are open, those whose last
+ * event is oldest are forgotten, and counted; after a restart all are: their next event is a first one. What
+ * is exact in any case is what is made of the rows themselves (tile.h).
  *
- * On the archive's writer thread. Memory: 48 bytes an event with an id during a flush; 48 an open id. */
+ * On the archive's writer thread. Memory during a flush: about 140 bytes an event with an id; always: 48 to
+ * 96 an open id. */
 #ifndef GRIDLINE_ARCHIVE_LIFELINE_H
 #define GRIDLINE_ARCHIVE_LIFELINE_H
 
@@ -31,13 +34,13 @@ struct lifeline_options {
 };
 
 struct lifeline_counts {
-    uint64_t events;    /* seen with an id, once a declaration: = hops + firsts + late */
+    uint64_t events; /* seen with an id, once a declaration: = hops + firsts + late */
     uint64_t hops;
     uint64_t firsts;    /* of an id that was not known */
     uint64_t late;      /* older than the last known of their id */
-    uint64_t too_long;  /* ids: not in events */
+    uint64_t too_long;  /* not in events: the id is */
+    uint64_t no_memory; /* not in events */
     uint64_t forgotten; /* ids that were open */
-    uint64_t no_memory; /* events: not in events */
     uint64_t derived;   /* rows made */
     size_t open;        /* ids remembered */
 };

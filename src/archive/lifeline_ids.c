@@ -104,7 +104,8 @@ static bool find_columns(const struct table_def *table, const struct rows *rows,
 {
     size_t n = 0;
     for (uint32_t i = 0; i < rows->n_columns && n < 2; i++)
-        if (rows->columns[i].id < table->n_columns && slice_eq(table->columns[rows->columns[i].id].name, name))
+        if (rows->columns[i].id < table->n_columns &&
+            slice_eq(table->columns[rows->columns[i].id].name, name))
             out[n++] = &rows->columns[i];
     return n > 0;
 }

@@ -8,8 +8,8 @@
  *     transfer@gridftp.*     the field transfer of events whose name matches
  *
  * The text before the @ is the name of the declaration: those of the same name are one kind of object. The
- * text of an id is the text of its value, as num.h prints numbers; of several fields the texts with a + between
- * them, where + and \ of a value have a \ before them. So 17 and "17" are the same id. */
+ * text of an id is the text of its value, as num.h prints numbers; of several fields the texts with a +
+ * between them, where + and \ of a value have a \ before them. So 17 and "17" are the same id. */
 #ifndef GRIDLINE_ARCHIVE_LIFELINE_IDS_H
 #define GRIDLINE_ARCHIVE_LIFELINE_IDS_H
 

@@ -10,8 +10,8 @@
  * serves: those up to the next kept one, the first of them also all finer, the last also all coarser; so a
  * reader who wants one zoom takes the bins that serve it, and sees every hop once.
  *
- * Outliers are chosen so that those of a coarse bin are among those of its finer ones: each is kept once, with
- * the coarsest zoom that it serves. At most PYRAMID_SLOWEST and PYRAMID_ERRORS a bin. */
+ * Outliers are chosen so that those of a coarse bin are among those of its finer ones: each is kept once,
+ * with the coarsest zoom that it serves. At most PYRAMID_SLOWEST and PYRAMID_ERRORS a bin. */
 #ifndef GRIDLINE_ARCHIVE_LIFELINE_PYRAMID_H
 #define GRIDLINE_ARCHIVE_LIFELINE_PYRAMID_H
 
@@ -21,12 +21,12 @@
 #include <stdint.h>
 
 enum {
-    PYRAMID_ZOOM_MIN = 8,     /* 65 us */
-    PYRAMID_ZOOM_MAX = 25,    /* 13 days */
-    PYRAMID_ZOOM_ALL = 31,    /* serves_to of the coarsest: 4^31 ns is all time */
-    PYRAMID_HOPS = 64,        /* a bin, at the finest */
-    PYRAMID_SLOWEST = 2,      /* a bin */
-    PYRAMID_ERRORS = 8,       /* a bin */
+    PYRAMID_ZOOM_MIN = 8,  /* 65 us */
+    PYRAMID_ZOOM_MAX = 25, /* 13 days */
+    PYRAMID_ZOOM_ALL = 31, /* serves_to of the coarsest: 4^31 ns is all time */
+    PYRAMID_HOPS = 64,     /* a bin, at the finest */
+    PYRAMID_SLOWEST = 2,   /* a bin */
+    PYRAMID_ERRORS = 8,    /* a bin */
     LATENCY_BINS = 252
 };
 #define LATENCY_NONE UINT64_MAX /* the first event of an id has none */
@@ -55,7 +55,8 @@ struct latency_histogram {
 void latency_histogram_put(const struct latency_histogram *h, struct strbuf *out);
 /* Adds what the bytes say to h. E_PROTO: they are not such; h may have got a part of it. */
 int latency_histogram_add(struct slice bytes, struct latency_histogram *h);
-/* The latency that a share of q (0 to 1) of the hops is below, to within a bin (geometric middle). 0: none. */
+/* The latency that a share of q (0 to 1) of the hops is below, to within a bin (geometric middle). 0: none.
+ */
 double latency_histogram_quantile(const struct latency_histogram *h, double q);
 
 struct pyramid_hop {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Whatever zoom is asked: every hop is counted once in the bins that serve it, the bins are what plain counting
- * gives, and the outliers are the slowest and the errors that sorting finds. */
+/* Whatever zoom is asked: every hop is counted once in the bins that serve it, the bins are what plain
+ * counting gives, and the outliers are the slowest and the errors that sorting finds. */
 #include "unit/test.h"
 
 #include "archive/lifeline_pyramid.h"
@@ -93,9 +93,9 @@ static size_t rank_of(const struct pyramid_hop *hops, size_t n, size_t at, unsig
         if (as_error)
             rank += hops[i].level < hops[at].level || (hops[i].level == hops[at].level && i < at);
         else
-            rank += hops[i].latency_ns != LATENCY_NONE &&
-                    (hops[i].latency_ns > hops[at].latency_ns ||
-                     (hops[i].latency_ns == hops[at].latency_ns && i < at));
+            rank +=
+                hops[i].latency_ns != LATENCY_NONE && (hops[i].latency_ns > hops[at].latency_ns ||
+                                                       (hops[i].latency_ns == hops[at].latency_ns && i < at));
     }
     return rank;
 }
@@ -111,7 +111,8 @@ static void check_outliers(const struct got *g, const struct pyramid_hop *hops, 
     for (size_t i = 0; i < n; i++) {
         bool is_slow = hops[i].latency_ns != LATENCY_NONE &&
                        rank_of(hops, n, i, zoom, partition, false) < PYRAMID_SLOWEST;
-        bool is_error = hops[i].level <= LEVEL_ERROR && rank_of(hops, n, i, zoom, partition, true) < PYRAMID_ERRORS;
+        bool is_error =
+            hops[i].level <= LEVEL_ERROR && rank_of(hops, n, i, zoom, partition, true) < PYRAMID_ERRORS;
         while (next < g->n_outliers && g->outliers[next].serves_to < asked)
             next++;
         bool is_there = next < g->n_outliers && g->outliers[next].hop == &hops[i];
@@ -155,7 +156,8 @@ static void same_as_plain_counting(void **state)
         uint64_t s = seed;
         size_t n = 1 + test_random(&s) % (seed % 4 ? 300 : 1500);
         unsigned spread = 10 + (unsigned)(test_random(&s) % 46); /* from a microsecond to two years */
-        int64_t base = (int64_t)(test_random(&s) % 3) * INT64_C(600000000000000000) - INT64_C(600000000000000000);
+        int64_t base =
+            (int64_t)(test_random(&s) % 3) * INT64_C(600000000000000000) - INT64_C(600000000000000000);
         bool is_bursty = test_random(&s) % 2;
         for (size_t i = 0; i < n; i++) {
             int64_t t = (int64_t)(test_random(&s) & ((UINT64_C(1) << spread) - 1));
@@ -163,7 +165,8 @@ static void same_as_plain_counting(void **state)
                 t = (t >> (spread - 3) << (spread - 3)) + (t & 0xffff);
             hops[i] = (struct pyramid_hop){
                 .end_ns = base + t,
-                .latency_ns = test_random(&s) % 10 ? test_random(&s) % (1u << (test_random(&s) % 31)) : LATENCY_NONE,
+                .latency_ns =
+                    test_random(&s) % 10 ? test_random(&s) % (1u << (test_random(&s) % 31)) : LATENCY_NONE,
                 .level = test_random(&s) % 20 ? LEVEL_INFO : (uint8_t)(test_random(&s) % 5)};
         }
         qsort(hops, n, sizeof *hops, by_time);
@@ -241,8 +244,10 @@ static void quantiles(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(same_as_plain_counting), cmocka_unit_test(ends_of_time),
-        cmocka_unit_test(bins_of_latency),        cmocka_unit_test(histogram_as_bytes),
+        cmocka_unit_test(same_as_plain_counting),
+        cmocka_unit_test(ends_of_time),
+        cmocka_unit_test(bins_of_latency),
+        cmocka_unit_test(histogram_as_bytes),
         cmocka_unit_test(quantiles),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

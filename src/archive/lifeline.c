@@ -1,0 +1,659 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A flush: `rows` collects the events that have an id; the first `derive` sorts and joins them, groups the
+ * hops by pair and by edge, and makes all batches, which it gives one by one; `end` remembers the last event
+ * of each id. Until then nothing has changed that a second try would see.
+ *
+ * The derived rows have neither host nor an origin; their prog is "archive", their key zoom: so those of one
+ * zoom are neighbours, and the few zooms that a reader needs are read alone. Of outliers zoom is the coarsest
+ * that they serve.
+ *
+ * Names and places are numbered once and for all, up to NAMES_MAX each; beyond that a place is not known ("")
+ * and an event of a further name counts as no_memory: the archive's limits on tables and streams are below.
+ */
+#include "archive/lifeline.h"
+
+#include "archive/lifeline_join.h"
+#include "base/hash.h"
+#include "base/map.h"
+#include "base/mem.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+enum { NAMES_MAX = 1 << 16, OPEN_MAX = 1 << 18 };
+#define FROM_LATE (LIFE_NONE - 1) /* instead of a name: it came late */
+
+/* ---------------------------------------------------------------- what is numbered */
+
+struct numbered {
+    struct map by_text;
+    struct entry {
+        struct slice text;
+        uint32_t number;
+    } * *list;
+    uint32_t n, max;
+    struct arena arena;
+};
+
+static void numbered_fini(struct numbered *t)
+{
+    map_fini(&t->by_text);
+    mem_free(t->list);
+    arena_fini(&t->arena);
+}
+
+/* LIFE_NONE: no memory, or there are NAMES_MAX. */
+static uint32_t number_of(struct numbered *t, struct slice text)
+{
+    struct entry *e = map_get(&t->by_text, text);
+    if (e)
+        return e->number;
+    if (t->n == NAMES_MAX)
+        return LIFE_NONE;
+    if (t->n == t->max) {
+        uint32_t max = t->max ? 2 * t->max : 64;
+        struct entry **list = mem_try_resize(t->list, max * sizeof *list);
+        if (!list)
+            return LIFE_NONE;
+        t->list = list;
+        t->max = max;
+    }
+    e = arena_alloc(&t->arena, sizeof *e);
+    if (!e || !(e->text = arena_copy(&t->arena, text)).p || map_put(&t->by_text, e->text, e) < 0)
+        return LIFE_NONE;
+    e->number = t->n;
+    t->list[t->n] = e;
+    return t->n++;
+}
+
+static struct slice text_of(const struct numbered *t, uint32_t number)
+{
+    return number < t->n ? t->list[number]->text : SLICE_LIT("");
+}
+
+/* A place is a host and what the events are about: "host NUL target". */
+static struct slice place_host(struct slice place)
+{
+    return slice_of(place.p, strnlen(place.p, place.n));
+}
+static struct slice place_node(struct slice place)
+{
+    return slice_from(place, place_host(place).n + 1);
+}
+
+/* ---------------------------------------------------------------- tables */
+
+#define FIELD(z, t, r, k, u, h)                                                                     \
+    {                                                                                               \
+        .name = {z, sizeof z - 1}, .unit = {u, sizeof u - 1}, .help = {h, sizeof h - 1}, .type = t, \
+        .role = r, .kind = k                                                                        \
+    }
+#define FIELD_ZOOM FIELD("zoom", VALUE_UINT, ROLE_KEY, KIND_UNKNOWN, "", "bins are 4^zoom ns")
+#define FIELD_IDS  FIELD("ids", VALUE_TEXT, ROLE_VALUE, KIND_TEXT, "", "the declaration of the id")
+#define FIELD_FROM \
+    FIELD("hop_from", VALUE_TEXT, ROLE_VALUE, KIND_TEXT, "", "event before; missing: none is known")
+#define FIELD_TO   FIELD("hop_to", VALUE_TEXT, ROLE_VALUE, KIND_TEXT, "", "event that ends the hop")
+#define FIELD_LATE FIELD("late", VALUE_BOOL, ROLE_VALUE, KIND_STATE, "", "came after a later event of its id")
+#define FIELDS_BIN                                                                                    \
+    FIELD("serves_from", VALUE_UINT, ROLE_VALUE, KIND_UNKNOWN, "", "the finest zoom that it is for"), \
+        FIELD("serves_to", VALUE_UINT, ROLE_VALUE, KIND_UNKNOWN, "", "the coarsest"),                 \
+        FIELD("count", VALUE_UINT, ROLE_VALUE, KIND_GAUGE, "", "hops that end in the bin"),           \
+        FIELD("errors", VALUE_UINT, ROLE_VALUE, KIND_GAUGE, "", "of them: level error and above"),    \
+        FIELD("latency", VALUE_BYTES, ROLE_VALUE, KIND_UNKNOWN, "", "histogram: docs/tiles.md")
+
+static const struct field pair_fields[] = {FIELD_ZOOM, FIELD_IDS,  FIELD_FROM,
+                                           FIELD_TO,   FIELD_LATE, FIELDS_BIN};
+enum { PAIR_FIELDS = sizeof pair_fields / sizeof *pair_fields };
+
+static const struct field edge_fields[] = {
+    FIELD_ZOOM, FIELD_IDS, FIELD("src", VALUE_TEXT, ROLE_VALUE, KIND_TEXT, "", "where the hop begins"),
+    FIELD("dst", VALUE_TEXT, ROLE_VALUE, KIND_TEXT, "", "where it ends"), FIELDS_BIN};
+enum { EDGE_FIELDS = sizeof edge_fields / sizeof *edge_fields };
+
+static const struct field outlier_fields[] = {
+    FIELD_ZOOM,
+    FIELD_IDS,
+    FIELD_FROM,
+    FIELD_TO,
+    FIELD_LATE,
+    FIELD("id", VALUE_TEXT, ROLE_VALUE, KIND_TEXT, "", "the id"),
+    FIELD("latency_ns", VALUE_UINT, ROLE_VALUE, KIND_GAUGE, "ns", "of the hop; missing: it has none"),
+    FIELD("on_host", VALUE_TEXT, ROLE_VALUE, KIND_TEXT, "", "host of the event that ends it"),
+    FIELD("slow", VALUE_BOOL, ROLE_VALUE, KIND_STATE, "", "one of the slowest; else an error"),
+};
+enum { OUTLIER_FIELDS = sizeof outlier_fields / sizeof *outlier_fields };
+
+static const struct field lost_fields[] = {
+    FIELD("too_long", VALUE_UINT, ROLE_VALUE, KIND_GAUGE, "", "events whose id is too long"),
+    FIELD("no_memory", VALUE_UINT, ROLE_VALUE, KIND_GAUGE, "", "events that there was no memory for"),
+    FIELD("forgotten", VALUE_UINT, ROLE_VALUE, KIND_GAUGE, "", "open ids that gave way to newer ones"),
+};
+enum { LOST_FIELDS = sizeof lost_fields / sizeof *lost_fields };
+
+static const struct derived_table {
+    struct slice name;
+    const struct field *fields;
+    size_t n;
+} tables[] = {
+    {{"lifeline.pair", 13}, pair_fields, PAIR_FIELDS},
+    {{"lifeline.edge", 13}, edge_fields, EDGE_FIELDS},
+    {{"lifeline.outlier", 16}, outlier_fields, OUTLIER_FIELDS},
+    {{"lifeline.lost", 13}, lost_fields, LOST_FIELDS},
+};
+enum { TABLE_PAIR, TABLE_EDGE, TABLE_OUTLIER, TABLE_LOST, TABLES };
+
+/* ---------------------------------------------------------------- the whole */
+
+struct lost {
+    uint64_t too_long, no_memory, forgotten;
+};
+
+struct lifeline {
+    struct id_set ids;
+    int64_t partition_ns;
+    size_t open_max;
+    struct numbered names, places;
+    struct life_open open;
+    struct lifeline_counts counts; /* of flushes that are done */
+    struct schema *schemas[TABLES];
+    struct registry *registry;
+    struct batch_builder *builder;
+    struct strbuf scratch;
+
+    struct lost unsaid; /* of flushes before, not in a row yet */
+
+    /* Of this flush. */
+    struct life_event *events;
+    size_t n, max;
+    struct lost lost;
+    struct arena texts; /* ids that are not as they are in the rows */
+    bool is_derived, is_failed;
+    struct batch **batches;
+    size_t n_batches, max_batches, given;
+    uint64_t rows;
+};
+
+static void drop_batches(struct lifeline *l)
+{
+    for (size_t i = l->given; i < l->n_batches; i++)
+        batch_unref(l->batches[i]);
+    l->n_batches = l->given = 0;
+    l->rows = 0;
+}
+
+static void drop_flush(struct lifeline *l)
+{
+    drop_batches(l);
+    mem_free(l->events); /* a flush of a day ago need not hold memory now */
+    l->events = NULL;
+    l->n = l->max = 0;
+    l->lost = (struct lost){0, 0, 0};
+    l->is_derived = l->is_failed = false;
+    arena_reset(&l->texts);
+}
+
+/* ---------------------------------------------------------------- collecting */
+
+static struct life_event *add_event(struct lifeline *l)
+{
+    if (l->n == l->max) {
+        size_t max = l->max ? l->max + l->max / 2 : 1024;
+        struct life_event *p = max < UINT32_MAX ? mem_try_resize(l->events, max * sizeof *p) : NULL;
+        if (!p)
+            return NULL;
+        l->events = p;
+        l->max = max;
+    }
+    return &l->events[l->n++];
+}
+
+static uint32_t place_of(struct lifeline *l, struct slice key)
+{
+    struct stream_key_parts parts = stream_key_split(key);
+    struct slice field, node = parts.host;
+    struct value v;
+    while (stream_key_next(&parts.fields, &field, &v))
+        if (slice_eq_str(field, "target") && v.type == VALUE_TEXT)
+            node = value_slice(v);
+    strbuf_reset(&l->scratch);
+    strbuf_add_slice(&l->scratch, parts.host);
+    strbuf_add_char(&l->scratch, '\0');
+    strbuf_add_slice(&l->scratch, node);
+    return strbuf_failed(&l->scratch) ? LIFE_NONE : number_of(&l->places, strbuf_slice(&l->scratch));
+}
+
+/* The id of a row as it is kept for the flush: borrowed from the rows, or in the arena. As id_text. */
+static int keep_id(struct lifeline *l, const struct id_place *p, uint32_t row, struct slice *out)
+{
+    int r = id_text(p, row, &l->scratch, out);
+    if (r <= 0 || out->p != l->scratch.p)
+        return r;
+    *out = arena_copy(&l->texts, *out);
+    return out->p ? 1 : -ENOMEM;
+}
+
+static void collect(struct lifeline *l, const struct id_place *p, const struct rows *rows, uint32_t name,
+                    uint32_t place)
+{
+    uint64_t seed = hash_bytes(p->declared->name);
+    for (uint32_t i = 0; i < rows->n; i++) {
+        struct slice id;
+        int r = keep_id(l, p, i, &id);
+        if (r == 0)
+            continue;
+        struct life_event *e = r == 1 ? add_event(l) : NULL;
+        if (!e) {
+            *(r == E_LIMIT ? &l->lost.too_long : &l->lost.no_memory) += 1;
+            continue;
+        }
+        uint64_t hash = hash_seeded(id, seed);
+        *e = (struct life_event){.id = hash ? hash : 1,
+                                 .time_ns = rows->time_ns[i],
+                                 .seq = rows->seq ? rows->seq[i] : 0,
+                                 .text = id.p,
+                                 .order = (uint32_t)(l->n - 1),
+                                 .name = name,
+                                 .host = place,
+                                 .text_n = (uint16_t)id.n,
+                                 .declared = (uint8_t)p->number,
+                                 .level = rows->level[i]};
+    }
+}
+
+static void take_rows(void *arg, const struct table_def *table, struct slice key, const struct rows *rows)
+{
+    struct lifeline *l = arg;
+    struct id_place places[ID_DECLARED_MAX];
+    size_t n = id_places(&l->ids, table, key, rows, places);
+    if (n == 0)
+        return;
+    uint32_t name = number_of(&l->names, table->name), place = place_of(l, key);
+    if (name == LIFE_NONE) {
+        l->lost.no_memory += rows->n;
+        return;
+    }
+    for (size_t i = 0; i < n; i++)
+        collect(l, &places[i], rows, name, place);
+}
+
+/* ---------------------------------------------------------------- rows out */
+
+static int finish_batch(struct lifeline *l)
+{
+    if (batch_builder_count(l->builder) == 0)
+        return 0;
+    if (l->n_batches == l->max_batches) {
+        size_t max = l->max_batches ? 2 * l->max_batches : 16;
+        struct batch **p = mem_try_resize(l->batches, max * sizeof(struct batch *));
+        if (!p)
+            return -ENOMEM;
+        l->batches = p;
+        l->max_batches = max;
+    }
+    struct batch *b = batch_builder_finish(l->builder, &(struct batch_origin){.epoch = 0});
+    if (!b)
+        return -ENOMEM;
+    l->batches[l->n_batches++] = b;
+    return 0;
+}
+
+static int add_row(struct lifeline *l, int table, int64_t time_ns, uint8_t level, const struct value *values)
+{
+    struct event_head head = {
+        .time_ns = time_ns, .host = {"", 0}, .prog = SLICE_LIT("archive"), .level = level};
+    int r = batch_builder_add_known(l->builder, &head, l->schemas[table], values, NULL);
+    l->rows += r == 0;
+    return r == 0 && batch_builder_full(l->builder) ? finish_batch(l) : r;
+}
+
+/* A pair of event names, or of places, of one declaration: what a pyramid is of. */
+struct group {
+    struct {
+        uint32_t declared, from, to;
+    } key;
+    uint32_t n, at; /* hops, and where they are: the first */
+};
+
+struct deriving {
+    struct lifeline *l;
+    int table;                  /* TABLE_PAIR, TABLE_EDGE */
+    struct life_before *before; /* of each event */
+    struct group **group_of;    /* of each event; NULL = none */
+    struct pyramid_hop *hops;   /* by group, by time */
+    uint16_t *scratch;
+    struct map groups; /* by key */
+    struct arena arena;
+    const struct group *group; /* whose pyramid is being built */
+    struct strbuf bytes;
+    int r;
+};
+
+static void put_bin(void *arg, const struct pyramid_bin *b)
+{
+    struct deriving *d = arg;
+    const struct group *g = d->group;
+    struct lifeline *l = d->l;
+    if (d->r < 0)
+        return;
+    strbuf_reset(&d->bytes);
+    latency_histogram_put(b->latency, &d->bytes);
+    if (strbuf_failed(&d->bytes)) {
+        d->r = -ENOMEM;
+        return;
+    }
+    struct value ids = value_text(l->ids.declared[g->key.declared].name), none = value_none();
+    struct value bin[] = {value_uint(b->serves_from), value_uint(b->serves_to), value_uint(b->count),
+                          value_uint(b->errors), value_bytes(strbuf_slice(&d->bytes))};
+    struct value values[PAIR_FIELDS] = {value_uint(b->zoom), ids};
+    size_t at = 2;
+    if (d->table == TABLE_EDGE) {
+        values[at++] = value_text(place_node(text_of(&l->places, g->key.from)));
+        values[at++] = value_text(place_node(text_of(&l->places, g->key.to)));
+    } else {
+        bool is_late = g->key.from == FROM_LATE;
+        values[at++] =
+            is_late || g->key.from == LIFE_NONE ? none : value_text(text_of(&l->names, g->key.from));
+        values[at++] = value_text(text_of(&l->names, g->key.to));
+        values[at++] = is_late ? value_bool(true) : none;
+    }
+    memcpy(&values[at], bin, sizeof bin);
+    d->r = add_row(l, d->table, b->from_ns, LEVEL_INFO, values);
+}
+
+static void put_outlier(void *arg, const struct pyramid_outlier *o)
+{
+    struct deriving *d = arg;
+    const struct group *g = d->group;
+    struct lifeline *l = d->l;
+    const struct life_event *e = &l->events[o->hop->ref];
+    struct value none = value_none();
+    if (d->r < 0)
+        return;
+    bool is_late = g->key.from == FROM_LATE;
+    const struct value values[OUTLIER_FIELDS] = {
+        value_uint(o->serves_to),
+        value_text(l->ids.declared[g->key.declared].name),
+        is_late || g->key.from == LIFE_NONE ? none : value_text(text_of(&l->names, g->key.from)),
+        value_text(text_of(&l->names, g->key.to)),
+        is_late ? value_bool(true) : none,
+        value_text(slice_of(e->text, e->text_n)),
+        e->latency_ns == LATENCY_NONE ? none : value_uint(e->latency_ns),
+        value_text(place_host(text_of(&l->places, e->host))),
+        value_bool(o->is_slow),
+    };
+    d->r = add_row(l, TABLE_OUTLIER, e->time_ns, e->level, values);
+}
+
+/* ---------------------------------------------------------------- groups */
+
+static struct group *find_group(struct deriving *d, uint32_t declared, uint32_t from, uint32_t to)
+{
+    struct group probe = {.key = {declared, from, to}};
+    struct group *g = map_get(&d->groups, slice_of((const char *)&probe.key, sizeof probe.key));
+    if (g)
+        return g;
+    g = arena_alloc(&d->arena, sizeof *g);
+    if (!g)
+        return NULL;
+    *g = probe;
+    return map_put(&d->groups, slice_of((const char *)&g->key, sizeof g->key), g) < 0 ? NULL : g;
+}
+
+/* The pair that event i ends. */
+static struct group *pair_of(struct deriving *d, size_t i)
+{
+    const struct life_event *e = &d->l->events[i];
+    const struct life_before *b = &d->before[i];
+    return find_group(d, e->declared, b->is_late ? FROM_LATE : b->name, e->name);
+}
+
+/* Is it a hop from one known place to another? */
+static bool is_edge(const struct deriving *d, size_t i)
+{
+    const struct life_event *e = &d->l->events[i];
+    if (e->latency_ns == LATENCY_NONE || e->host == LIFE_NONE || d->before[i].host == LIFE_NONE)
+        return false;
+    return !slice_eq(place_node(text_of(&d->l->places, e->host)),
+                     place_node(text_of(&d->l->places, d->before[i].host)));
+}
+
+static int find_groups(struct deriving *d)
+{
+    for (size_t i = 0; i < d->l->n; i++) {
+        const struct life_event *e = &d->l->events[i];
+        d->group_of[i] = NULL;
+        if (d->table == TABLE_EDGE && !is_edge(d, i))
+            continue;
+        struct group *g =
+            d->table == TABLE_EDGE ? find_group(d, e->declared, d->before[i].host, e->host) : pair_of(d, i);
+        if (!g)
+            return -ENOMEM;
+        d->group_of[i] = g;
+        g->n++;
+    }
+    return 0;
+}
+
+static int by_end(const void *a, const void *b)
+{
+    const struct pyramid_hop *x = a, *y = b;
+    if (x->end_ns != y->end_ns)
+        return x->end_ns < y->end_ns ? -1 : 1;
+    return x->ref < y->ref ? -1 : x->ref > y->ref;
+}
+
+/* Puts hops beside those of their group. */
+static void place_hops(struct deriving *d)
+{
+    uint32_t at = 0;
+    void *v;
+    for (size_t i = 0; map_next(&d->groups, &i, &v);) {
+        struct group *g = v;
+        g->at = at;
+        at += g->n;
+        g->n = 0;
+    }
+    for (uint32_t i = 0; i < d->l->n; i++) {
+        const struct life_event *e = &d->l->events[i];
+        struct group *g = d->group_of[i];
+        if (g)
+            d->hops[g->at + g->n++] = (struct pyramid_hop){e->time_ns, e->latency_ns, i, e->level};
+    }
+}
+
+static int derive_table(struct deriving *d, int table)
+{
+    d->table = table;
+    int r = find_groups(d);
+    if (r < 0)
+        return r;
+    place_hops(d);
+    struct pyramid_out out = {put_bin, table == TABLE_PAIR ? put_outlier : NULL, d};
+    void *v;
+    for (size_t i = 0; d->r == 0 && map_next(&d->groups, &i, &v);) {
+        const struct group *g = d->group = v;
+        qsort(d->hops + g->at, g->n, sizeof *d->hops, by_end);
+        pyramid_build(d->hops + g->at, g->n, d->l->partition_ns, d->scratch, &out);
+    }
+    map_fini(&d->groups);
+    d->groups = (struct map){NULL, 0, 0};
+    arena_reset(&d->arena);
+    return d->r;
+}
+
+static int derive_lost(struct lifeline *l)
+{
+    struct lost all = {l->unsaid.too_long + l->lost.too_long, l->unsaid.no_memory + l->lost.no_memory,
+                       l->unsaid.forgotten};
+    if (!all.too_long && !all.no_memory && !all.forgotten)
+        return 0;
+    int64_t newest = INT64_MIN;
+    for (size_t i = 0; i < l->n; i++)
+        newest = l->events[i].time_ns > newest ? l->events[i].time_ns : newest;
+    const struct value values[LOST_FIELDS] = {value_uint(all.too_long), value_uint(all.no_memory),
+                                              value_uint(all.forgotten)};
+    return add_row(l, TABLE_LOST, newest, LEVEL_WARNING, values);
+}
+
+static int derive_all(struct lifeline *l)
+{
+    struct deriving d = {.l = l,
+                         .before = mem_try_alloc(l->n * sizeof *d.before),
+                         .group_of = mem_try_alloc(l->n * sizeof *d.group_of),
+                         .hops = mem_try_alloc(l->n * sizeof *d.hops),
+                         .scratch = mem_try_alloc(l->n * sizeof *d.scratch)};
+    struct life_event *room = mem_try_alloc(l->n * sizeof *room);
+    int r = d.before && d.group_of && d.hops && d.scratch && room ? 0 : -ENOMEM;
+    if (r == 0) {
+        life_sort(l->events, room, l->n);
+        life_join(l->events, l->n, &l->open, d.before);
+        for (size_t i = 0; i < l->n; i++)
+            l->events[i].order = d.before[i].is_late ? FROM_LATE : d.before[i].name;
+        r = derive_table(&d, TABLE_PAIR);
+    }
+    if (r == 0)
+        r = derive_table(&d, TABLE_EDGE);
+    if (r == 0)
+        r = derive_lost(l);
+    if (r == 0)
+        r = finish_batch(l);
+    map_fini(&d.groups);
+    arena_fini(&d.arena);
+    strbuf_fini(&d.bytes);
+    mem_free(d.before);
+    mem_free(d.group_of);
+    mem_free(d.hops);
+    mem_free(d.scratch);
+    mem_free(room);
+    return r;
+}
+
+static int derive(void *arg, struct batch **out)
+{
+    struct lifeline *l = arg;
+    if (!l->is_derived && l->n) {
+        l->is_derived = true;
+        if (derive_all(l) < 0) {
+            batch_builder_cut(l->builder, 0);
+            drop_batches(l);
+            l->lost.no_memory += l->n;
+            l->n = 0;
+            l->is_failed = true;
+            return -ENOMEM;
+        }
+    }
+    if (l->given == l->n_batches)
+        return 0;
+    *out = l->batches[l->given++];
+    return 1;
+}
+
+/* ---------------------------------------------------------------- the end of a flush */
+
+static void count_events(struct lifeline *l)
+{
+    l->counts.events += l->n;
+    l->counts.derived += l->rows;
+    l->counts.too_long += l->lost.too_long;
+    l->counts.no_memory += l->lost.no_memory;
+    for (size_t i = 0; i < l->n; i++) {
+        uint32_t from = l->events[i].order; /* as derive_all left it */
+        l->counts.late += from == FROM_LATE;
+        l->counts.firsts += from == LIFE_NONE;
+        l->counts.hops += from != FROM_LATE && from != LIFE_NONE;
+    }
+}
+
+static int64_t forget_all(struct lifeline *l)
+{
+    int64_t n = (int64_t)l->open.n;
+    life_open_fini(&l->open);
+    return n;
+}
+
+static void end_flush(void *arg, bool is_done)
+{
+    struct lifeline *l = arg;
+    if (!is_done) {
+        drop_flush(l);
+        return;
+    }
+    bool is_said = l->n > 0; /* derive_lost has put it into a row */
+    struct lost unsaid = is_said ? (struct lost){0, 0, 0} : l->unsaid;
+    if (!is_said) {
+        unsaid.too_long += l->lost.too_long;
+        unsaid.no_memory += l->lost.no_memory;
+    }
+    count_events(l);
+    int64_t forgotten = 0;
+    if (l->is_failed || (forgotten = life_open_update(&l->open, l->events, l->n, l->open_max)) < 0)
+        forgotten = forget_all(l); /* a hop over events that are not known would be a wrong one */
+    if (forgotten > 0) {
+        unsaid.forgotten += (uint64_t)forgotten;
+        l->counts.forgotten += (uint64_t)forgotten;
+    }
+    l->unsaid = unsaid;
+    drop_flush(l);
+}
+
+/* ---------------------------------------------------------------- made and unmade */
+
+int lifeline_create(const struct lifeline_options *o, struct lifeline **out, struct diag *why)
+{
+    struct lifeline *l = mem_try_alloc(sizeof *l);
+    if (!l)
+        return -ENOMEM;
+    l->partition_ns = o->partition_ns ? o->partition_ns : ARCHIVE_PARTITION_NS;
+    l->open_max = o->open_max ? o->open_max : OPEN_MAX;
+    int r = id_set_parse(o->ids, &l->ids, why);
+    for (size_t i = 0; r == 0 && i < TABLES; i++)
+        r = schema_create(tables[i].name, tables[i].fields, tables[i].n, &l->schemas[i]);
+    if (r == 0) {
+        l->registry = registry_create();
+        l->builder = l->registry ? batch_builder_create(l->registry, 0) : NULL;
+        r = l->builder ? 0 : -ENOMEM;
+    }
+    if (r < 0) {
+        lifeline_destroy(l);
+        return r;
+    }
+    *out = l;
+    return 0;
+}
+
+void lifeline_destroy(struct lifeline *l)
+{
+    if (!l)
+        return;
+    drop_flush(l);
+    mem_free(l->batches);
+    arena_fini(&l->texts);
+    batch_builder_destroy(l->builder);
+    for (size_t i = 0; i < TABLES; i++)
+        schema_unref(l->schemas[i]);
+    if (l->registry)
+        registry_destroy(l->registry);
+    life_open_fini(&l->open);
+    numbered_fini(&l->names);
+    numbered_fini(&l->places);
+    strbuf_fini(&l->scratch);
+    id_set_fini(&l->ids);
+    mem_free(l);
+}
+
+struct archive_derive_ops lifeline_ops(struct lifeline *l)
+{
+    return (struct archive_derive_ops){.rows = take_rows, .derive = derive, .end = end_flush, .arg = l};
+}
+
+void lifeline_counts(const struct lifeline *l, struct lifeline_counts *out)
+{
+    *out = l->counts;
+    out->open = l->open.n;
+}
+
+const char *const *lifeline_id_fields(const struct lifeline *l, size_t *n)
+{
+    *n = l->ids.n_fields;
+    return l->ids.fields;
+}

@@ -12,74 +12,16 @@
  */
 #include "archive/lifeline.h"
 
+#include "archive/lifeline_collect.h"
 #include "archive/lifeline_join.h"
-#include "base/hash.h"
 #include "base/map.h"
 #include "base/mem.h"
 
 #include <errno.h>
 #include <stdlib.h>
 
-enum { NAMES_MAX = 1 << 16, OPEN_MAX = 1 << 18 };
+enum { OPEN_MAX = 1 << 18 };
 #define FROM_LATE (LIFE_NONE - 1) /* instead of a name: it came late */
-
-/* ---------------------------------------------------------------- what is numbered */
-
-struct numbered {
-    struct map by_text;
-    struct entry {
-        struct slice text;
-        uint32_t number;
-    } * *list;
-    uint32_t n, max;
-    struct arena arena;
-};
-
-static void numbered_fini(struct numbered *t)
-{
-    map_fini(&t->by_text);
-    mem_free(t->list);
-    arena_fini(&t->arena);
-}
-
-/* LIFE_NONE: no memory, or there are NAMES_MAX. */
-static uint32_t number_of(struct numbered *t, struct slice text)
-{
-    struct entry *e = map_get(&t->by_text, text);
-    if (e)
-        return e->number;
-    if (t->n == NAMES_MAX)
-        return LIFE_NONE;
-    if (t->n == t->max) {
-        uint32_t max = t->max ? 2 * t->max : 64;
-        struct entry **list = mem_try_resize(t->list, max * sizeof *list);
-        if (!list)
-            return LIFE_NONE;
-        t->list = list;
-        t->max = max;
-    }
-    e = arena_alloc(&t->arena, sizeof *e);
-    if (!e || !(e->text = arena_copy(&t->arena, text)).p || map_put(&t->by_text, e->text, e) < 0)
-        return LIFE_NONE;
-    e->number = t->n;
-    t->list[t->n] = e;
-    return t->n++;
-}
-
-static struct slice text_of(const struct numbered *t, uint32_t number)
-{
-    return number < t->n ? t->list[number]->text : SLICE_LIT("");
-}
-
-/* A place is a host and what the events are about: "host NUL target". */
-static struct slice place_host(struct slice place)
-{
-    return slice_of(place.p, strnlen(place.p, place.n));
-}
-static struct slice place_node(struct slice place)
-{
-    return slice_from(place, place_host(place).n + 1);
-}
 
 /* ---------------------------------------------------------------- tables */
 
@@ -152,21 +94,16 @@ struct lifeline {
     struct id_set ids;
     int64_t partition_ns;
     size_t open_max;
-    struct numbered names, places;
     struct life_open open;
     struct lifeline_counts counts; /* of flushes that are done */
     struct schema *schemas[TABLES];
     struct registry *registry;
     struct batch_builder *builder;
-    struct strbuf scratch;
 
     struct lost unsaid; /* of flushes before, not in a row yet */
 
     /* Of this flush. */
-    struct life_event *events;
-    size_t n, max;
-    struct lost lost;
-    struct arena texts; /* ids that are not as they are in the rows */
+    struct life_events flush;
     bool is_derived, is_failed;
     struct batch **batches;
     size_t n_batches, max_batches, given;
@@ -184,96 +121,14 @@ static void drop_batches(struct lifeline *l)
 static void drop_flush(struct lifeline *l)
 {
     drop_batches(l);
-    mem_free(l->events); /* a flush of a day ago need not hold memory now */
-    l->events = NULL;
-    l->n = l->max = 0;
-    l->lost = (struct lost){0, 0, 0};
+    life_events_reset(&l->flush); /* a flush of a day ago need not hold memory now */
     l->is_derived = l->is_failed = false;
-    arena_reset(&l->texts);
-}
-
-/* ---------------------------------------------------------------- collecting */
-
-static struct life_event *add_event(struct lifeline *l)
-{
-    if (l->n == l->max) {
-        size_t max = l->max ? l->max + l->max / 2 : 1024;
-        struct life_event *p = max < UINT32_MAX ? mem_try_resize(l->events, max * sizeof *p) : NULL;
-        if (!p)
-            return NULL;
-        l->events = p;
-        l->max = max;
-    }
-    return &l->events[l->n++];
-}
-
-static uint32_t place_of(struct lifeline *l, struct slice key)
-{
-    struct stream_key_parts parts = stream_key_split(key);
-    struct slice field, node = parts.host;
-    struct value v;
-    while (stream_key_next(&parts.fields, &field, &v))
-        if (slice_eq_str(field, "target") && v.type == VALUE_TEXT)
-            node = value_slice(v);
-    strbuf_reset(&l->scratch);
-    strbuf_add_slice(&l->scratch, parts.host);
-    strbuf_add_char(&l->scratch, '\0');
-    strbuf_add_slice(&l->scratch, node);
-    return strbuf_failed(&l->scratch) ? LIFE_NONE : number_of(&l->places, strbuf_slice(&l->scratch));
-}
-
-/* The id of a row as it is kept for the flush: borrowed from the rows, or in the arena. As id_text. */
-static int keep_id(struct lifeline *l, const struct id_place *p, uint32_t row, struct slice *out)
-{
-    int r = id_text(p, row, &l->scratch, out);
-    if (r <= 0 || out->p != l->scratch.p)
-        return r;
-    *out = arena_copy(&l->texts, *out);
-    return out->p ? 1 : -ENOMEM;
-}
-
-static void collect(struct lifeline *l, const struct id_place *p, const struct rows *rows, uint32_t name,
-                    uint32_t place)
-{
-    uint64_t seed = hash_bytes(p->declared->name);
-    for (uint32_t i = 0; i < rows->n; i++) {
-        struct slice id;
-        int r = keep_id(l, p, i, &id);
-        if (r == 0)
-            continue;
-        struct life_event *e = r == 1 ? add_event(l) : NULL;
-        if (!e) {
-            *(r == E_LIMIT ? &l->lost.too_long : &l->lost.no_memory) += 1;
-            continue;
-        }
-        uint64_t hash = hash_seeded(id, seed);
-        *e = (struct life_event){.id = hash ? hash : 1,
-                                 .time_ns = rows->time_ns[i],
-                                 .seq = rows->seq ? rows->seq[i] : 0,
-                                 .text = id.p,
-                                 .order = (uint32_t)(l->n - 1),
-                                 .name = name,
-                                 .host = place,
-                                 .text_n = (uint16_t)id.n,
-                                 .declared = (uint8_t)p->number,
-                                 .level = rows->level[i]};
-    }
 }
 
 static void take_rows(void *arg, const struct table_def *table, struct slice key, const struct rows *rows)
 {
     struct lifeline *l = arg;
-    struct id_place places[ID_DECLARED_MAX];
-    size_t n = id_places(&l->ids, table, key, rows, places);
-    if (n == 0)
-        return;
-    uint32_t name = number_of(&l->names, table->name), place = place_of(l, key);
-    if (name == LIFE_NONE) {
-        l->lost.no_memory += rows->n;
-        return;
-    }
-    for (size_t i = 0; i < n; i++)
-        collect(l, &places[i], rows, name, place);
+    life_collect(&l->flush, &l->ids, table, key, rows);
 }
 
 /* ---------------------------------------------------------------- rows out */
@@ -347,13 +202,14 @@ static void put_bin(void *arg, const struct pyramid_bin *b)
     struct value values[PAIR_FIELDS] = {value_uint(b->zoom), ids};
     size_t at = 2;
     if (d->table == TABLE_EDGE) {
-        values[at++] = value_text(place_node(text_of(&l->places, g->key.from)));
-        values[at++] = value_text(place_node(text_of(&l->places, g->key.to)));
+        values[at++] = value_text(life_place_node(numbered_text(&l->flush.places, g->key.from)));
+        values[at++] = value_text(life_place_node(numbered_text(&l->flush.places, g->key.to)));
     } else {
         bool is_late = g->key.from == FROM_LATE;
-        values[at++] =
-            is_late || g->key.from == LIFE_NONE ? none : value_text(text_of(&l->names, g->key.from));
-        values[at++] = value_text(text_of(&l->names, g->key.to));
+        values[at++] = is_late || g->key.from == LIFE_NONE
+                           ? none
+                           : value_text(numbered_text(&l->flush.names, g->key.from));
+        values[at++] = value_text(numbered_text(&l->flush.names, g->key.to));
         values[at++] = is_late ? value_bool(true) : none;
     }
     memcpy(&values[at], bin, sizeof bin);
@@ -365,7 +221,7 @@ static void put_outlier(void *arg, const struct pyramid_outlier *o)
     struct deriving *d = arg;
     const struct group *g = d->group;
     struct lifeline *l = d->l;
-    const struct life_event *e = &l->events[o->hop->ref];
+    const struct life_event *e = &l->flush.events[o->hop->ref];
     struct value none = value_none();
     if (d->r < 0)
         return;
@@ -373,12 +229,12 @@ static void put_outlier(void *arg, const struct pyramid_outlier *o)
     const struct value values[OUTLIER_FIELDS] = {
         value_uint(o->serves_to),
         value_text(l->ids.declared[g->key.declared].name),
-        is_late || g->key.from == LIFE_NONE ? none : value_text(text_of(&l->names, g->key.from)),
-        value_text(text_of(&l->names, g->key.to)),
+        is_late || g->key.from == LIFE_NONE ? none : value_text(numbered_text(&l->flush.names, g->key.from)),
+        value_text(numbered_text(&l->flush.names, g->key.to)),
         is_late ? value_bool(true) : none,
         value_text(slice_of(e->text, e->text_n)),
         e->latency_ns == LATENCY_NONE ? none : value_uint(e->latency_ns),
-        value_text(place_host(text_of(&l->places, e->host))),
+        value_text(life_place_host(numbered_text(&l->flush.places, e->host))),
         value_bool(o->is_slow),
     };
     d->r = add_row(l, TABLE_OUTLIER, e->time_ns, e->level, values);
@@ -402,7 +258,7 @@ static struct group *find_group(struct deriving *d, uint32_t declared, uint32_t 
 /* The pair that event i ends. */
 static struct group *pair_of(struct deriving *d, size_t i)
 {
-    const struct life_event *e = &d->l->events[i];
+    const struct life_event *e = &d->l->flush.events[i];
     const struct life_before *b = &d->before[i];
     return find_group(d, e->declared, b->is_late ? FROM_LATE : b->name, e->name);
 }
@@ -410,17 +266,17 @@ static struct group *pair_of(struct deriving *d, size_t i)
 /* Is it a hop from one known place to another? */
 static bool is_edge(const struct deriving *d, size_t i)
 {
-    const struct life_event *e = &d->l->events[i];
+    const struct life_event *e = &d->l->flush.events[i];
     if (e->latency_ns == LATENCY_NONE || e->host == LIFE_NONE || d->before[i].host == LIFE_NONE)
         return false;
-    return !slice_eq(place_node(text_of(&d->l->places, e->host)),
-                     place_node(text_of(&d->l->places, d->before[i].host)));
+    return !slice_eq(life_place_node(numbered_text(&d->l->flush.places, e->host)),
+                     life_place_node(numbered_text(&d->l->flush.places, d->before[i].host)));
 }
 
 static int find_groups(struct deriving *d)
 {
-    for (size_t i = 0; i < d->l->n; i++) {
-        const struct life_event *e = &d->l->events[i];
+    for (size_t i = 0; i < d->l->flush.n; i++) {
+        const struct life_event *e = &d->l->flush.events[i];
         d->group_of[i] = NULL;
         if (d->table == TABLE_EDGE && !is_edge(d, i))
             continue;
@@ -453,8 +309,8 @@ static void place_hops(struct deriving *d)
         at += g->n;
         g->n = 0;
     }
-    for (uint32_t i = 0; i < d->l->n; i++) {
-        const struct life_event *e = &d->l->events[i];
+    for (uint32_t i = 0; i < d->l->flush.n; i++) {
+        const struct life_event *e = &d->l->flush.events[i];
         struct group *g = d->group_of[i];
         if (g)
             d->hops[g->at + g->n++] = (struct pyramid_hop){e->time_ns, e->latency_ns, i, e->level};
@@ -483,13 +339,13 @@ static int derive_table(struct deriving *d, int table)
 
 static int derive_lost(struct lifeline *l)
 {
-    struct lost all = {l->unsaid.too_long + l->lost.too_long, l->unsaid.no_memory + l->lost.no_memory,
-                       l->unsaid.forgotten};
+    struct lost all = {l->unsaid.too_long + l->flush.lost_too_long,
+                       l->unsaid.no_memory + l->flush.lost_no_memory, l->unsaid.forgotten};
     if (!all.too_long && !all.no_memory && !all.forgotten)
         return 0;
     int64_t newest = INT64_MIN;
-    for (size_t i = 0; i < l->n; i++)
-        newest = l->events[i].time_ns > newest ? l->events[i].time_ns : newest;
+    for (size_t i = 0; i < l->flush.n; i++)
+        newest = l->flush.events[i].time_ns > newest ? l->flush.events[i].time_ns : newest;
     const struct value values[LOST_FIELDS] = {value_uint(all.too_long), value_uint(all.no_memory),
                                               value_uint(all.forgotten)};
     return add_row(l, TABLE_LOST, newest, LEVEL_WARNING, values);
@@ -498,17 +354,17 @@ static int derive_lost(struct lifeline *l)
 static int derive_all(struct lifeline *l)
 {
     struct deriving d = {.l = l,
-                         .before = mem_try_alloc(l->n * sizeof *d.before),
-                         .group_of = mem_try_alloc(l->n * sizeof *d.group_of),
-                         .hops = mem_try_alloc(l->n * sizeof *d.hops),
-                         .scratch = mem_try_alloc(l->n * sizeof *d.scratch)};
-    struct life_event *room = mem_try_alloc(l->n * sizeof *room);
+                         .before = mem_try_alloc(l->flush.n * sizeof *d.before),
+                         .group_of = mem_try_alloc(l->flush.n * sizeof *d.group_of),
+                         .hops = mem_try_alloc(l->flush.n * sizeof *d.hops),
+                         .scratch = mem_try_alloc(l->flush.n * sizeof *d.scratch)};
+    struct life_event *room = mem_try_alloc(l->flush.n * sizeof *room);
     int r = d.before && d.group_of && d.hops && d.scratch && room ? 0 : -ENOMEM;
     if (r == 0) {
-        life_sort(l->events, room, l->n);
-        life_join(l->events, l->n, &l->open, d.before);
-        for (size_t i = 0; i < l->n; i++)
-            l->events[i].order = d.before[i].is_late ? FROM_LATE : d.before[i].name;
+        life_sort(l->flush.events, room, l->flush.n);
+        life_join(l->flush.events, l->flush.n, &l->open, d.before);
+        for (size_t i = 0; i < l->flush.n; i++)
+            l->flush.events[i].order = d.before[i].is_late ? FROM_LATE : d.before[i].name;
         r = derive_table(&d, TABLE_PAIR);
     }
     if (r == 0)
@@ -531,13 +387,13 @@ static int derive_all(struct lifeline *l)
 static int derive(void *arg, struct batch **out)
 {
     struct lifeline *l = arg;
-    if (!l->is_derived && l->n) {
+    if (!l->is_derived && l->flush.n) {
         l->is_derived = true;
         if (derive_all(l) < 0) {
             batch_builder_cut(l->builder, 0);
             drop_batches(l);
-            l->lost.no_memory += l->n;
-            l->n = 0;
+            l->flush.lost_no_memory += l->flush.n;
+            l->flush.n = 0;
             l->is_failed = true;
             return -ENOMEM;
         }
@@ -552,12 +408,12 @@ static int derive(void *arg, struct batch **out)
 
 static void count_events(struct lifeline *l)
 {
-    l->counts.events += l->n;
+    l->counts.events += l->flush.n;
     l->counts.derived += l->rows;
-    l->counts.too_long += l->lost.too_long;
-    l->counts.no_memory += l->lost.no_memory;
-    for (size_t i = 0; i < l->n; i++) {
-        uint32_t from = l->events[i].order; /* as derive_all left it */
+    l->counts.too_long += l->flush.lost_too_long;
+    l->counts.no_memory += l->flush.lost_no_memory;
+    for (size_t i = 0; i < l->flush.n; i++) {
+        uint32_t from = l->flush.events[i].order; /* as derive_all left it */
         l->counts.late += from == FROM_LATE;
         l->counts.firsts += from == LIFE_NONE;
         l->counts.hops += from != FROM_LATE && from != LIFE_NONE;
@@ -578,15 +434,16 @@ static void end_flush(void *arg, bool is_done)
         drop_flush(l);
         return;
     }
-    bool is_said = l->n > 0; /* derive_lost has put it into a row */
+    bool is_said = l->flush.n > 0; /* derive_lost has put it into a row */
     struct lost unsaid = is_said ? (struct lost){0, 0, 0} : l->unsaid;
     if (!is_said) {
-        unsaid.too_long += l->lost.too_long;
-        unsaid.no_memory += l->lost.no_memory;
+        unsaid.too_long += l->flush.lost_too_long;
+        unsaid.no_memory += l->flush.lost_no_memory;
     }
     count_events(l);
     int64_t forgotten = 0;
-    if (l->is_failed || (forgotten = life_open_update(&l->open, l->events, l->n, l->open_max)) < 0)
+    if (l->is_failed ||
+        (forgotten = life_open_update(&l->open, l->flush.events, l->flush.n, l->open_max)) < 0)
         forgotten = forget_all(l); /* a hop over events that are not known would be a wrong one */
     if (forgotten > 0) {
         unsaid.forgotten += (uint64_t)forgotten;
@@ -627,16 +484,13 @@ void lifeline_destroy(struct lifeline *l)
         return;
     drop_flush(l);
     mem_free(l->batches);
-    arena_fini(&l->texts);
     batch_builder_destroy(l->builder);
     for (size_t i = 0; i < TABLES; i++)
         schema_unref(l->schemas[i]);
     if (l->registry)
         registry_destroy(l->registry);
     life_open_fini(&l->open);
-    numbered_fini(&l->names);
-    numbered_fini(&l->places);
-    strbuf_fini(&l->scratch);
+    life_events_fini(&l->flush);
     id_set_fini(&l->ids);
     mem_free(l);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* bucket.h - one event name folded by stream and step of time: of each field the count, min, max, sum, first
- * and last.
+/* bucket.h - events folded by stream and step of time: of each field the count, min, max, sum, first and
+ * last.
  *
  * Steps begin at multiples of step_ns since 1970, whatever the range, so that the same step is the same in
  * every answer; of the first and the last one only rows within [from, to) count. What the summaries of chunks
@@ -12,10 +12,8 @@
  * step in common with what was asked (10 s asked, an hour is all that is left) is used none the less: its
  * rows count where they begin. bucket_row.tier_ns says so.
  *
- *     struct bucket_spec spec = {.name = name, .from_ns = from, .to_ns = to, .step_ns = step, ...};
- *     int r = bucket_fold(view, &spec, &b, &why);
- *     while (bucket_next(b, &row)) ...
- *     bucket_destroy(b);
+ *     struct bucket_spec spec = {.tables = &table, .n_tables = 1, .from_ns = from, .to_ns = to, .step_ns =
+ * step}; int r = bucket_fold(view, &spec, &b, &why); while (bucket_next(b, &row)) ... bucket_destroy(b);
  *
  * Belongs to the view's thread. */
 #ifndef GRIDLINE_ARCHIVE_BUCKET_H
@@ -31,16 +29,21 @@ struct bucket_column {
     bool wants_text; /* of text and bytes: the last value, too; it has to be decoded */
 };
 
+/* An event name, and what is asked of it. */
+struct bucket_table {
+    const struct table_def *def;         /* the view's */
+    const struct bucket_column *columns; /* by id, ascending */
+    uint32_t n_columns;
+};
+
 struct bucket_spec {
-    struct slice name;
+    const struct bucket_table *tables; /* borrowed until bucket_destroy, and all that they point to */
+    size_t n_tables;
     int64_t from_ns, to_ns; /* [from, to) */
     int64_t step_ns;        /* 0: the range is one step, which begins at from */
     int64_t tier_ns;        /* tiers of steps up to this may take the place of raw rows; 0 = none */
-    const struct bucket_column *columns; /* by id, ascending */
-    uint32_t n_columns;
-    /* Only rows that pass. is_each: the condition is about every field by itself (then where.field is not
-     * looked at), and rows without one that passes do not count. NULL = all rows. With a condition tiers
-     * can't answer. */
+    /* Only rows that pass. is_each: the condition is about every field by itself (where.field is not looked
+     * at), and rows are not counted; else there is one table. NULL = all rows. Tiers can't answer it. */
     const struct bucket_where *where;
     bool is_each;
     /* As in scan_spec. NULL = all. */
@@ -52,11 +55,12 @@ struct bucket_spec {
 };
 
 struct bucket_row {
+    const struct bucket_table *table;
     struct slice key;                     /* of the stream */
     int64_t time_ns;                      /* when the step begins */
     int64_t tier_ns;                      /* 0: of raw rows; else the coarsest tier that was used */
     uint64_t rows;                        /* events */
-    const struct column_summary *columns; /* as in the spec; count 0: nothing. Text: first is missing */
+    const struct column_summary *columns; /* as in the table; count 0: nothing. Text: first is missing */
 };
 
 struct bucket;

@@ -5,9 +5,9 @@
 
 #include <errno.h>
 
-static size_t cell_size(const struct cells *c)
+static size_t cell_size(const struct cell_stream *s)
 {
-    return sizeof(struct cell) + c->n_columns * sizeof(struct column_summary);
+    return sizeof(struct cell) + s->n_columns * sizeof(struct column_summary);
 }
 
 void cells_fini(struct cells *c)
@@ -16,7 +16,7 @@ void cells_fini(struct cells *c)
     arena_fini(&c->arena);
 }
 
-int cells_stream(struct cells *c, struct slice key, struct cell_stream **out)
+int cells_stream(struct cells *c, struct slice key, void *of, uint32_t n_columns, struct cell_stream **out)
 {
     if (c->last && slice_eq(c->last->key, key)) {
         *out = c->last;
@@ -33,7 +33,7 @@ int cells_stream(struct cells *c, struct slice key, struct cell_stream **out)
     s = arena_alloc(&c->arena, size);
     if (!s)
         return -ENOMEM;
-    *s = (struct cell_stream){.key = slice_of((char *)(s + 1), key.n)};
+    *s = (struct cell_stream){.key = slice_of((char *)(s + 1), key.n), .of = of, .n_columns = n_columns};
     memcpy(s + 1, key.p, key.n);
     if (map_put(&c->by_key, s->key, s) < 0)
         return -ENOMEM;
@@ -112,11 +112,11 @@ static void settle_stream(struct cells *c, struct cell_stream *s)
             at = next;
             continue;
         }
-        merge(at, next, c->n_columns);
+        merge(at, next, s->n_columns);
         at->next = next->next;
-        next->next = c->spare;
-        c->spare = next;
-        c->bytes -= cell_size(c);
+        next->next = s->spare;
+        s->spare = next;
+        c->bytes -= cell_size(s);
     }
     s->last = at;
     s->is_unsettled = false;
@@ -145,12 +145,12 @@ int cells_get(struct cells *c, struct cell_stream *s, int64_t step, struct cell 
         *out = s->last;
         return 0;
     }
-    size_t size = cell_size(c);
-    if (c->bytes + size > c->bytes_max && !make_room(c))
+    size_t size = cell_size(s);
+    if ((c->bytes + size > c->bytes_max && !make_room(c)) || c->arena.total / 2 > c->bytes_max)
         return E_LIMIT;
-    struct cell *new = c->spare;
+    struct cell *new = s->spare;
     if (new)
-        c->spare = new->next;
+        s->spare = new->next;
     else
         new = arena_alloc(&c->arena, size);
     if (!new)

@@ -22,24 +22,25 @@ struct cell {
 struct cell_stream {
     struct cell_stream *next;
     struct slice key;
+    void *of;           /* whatever its owner set */
+    uint32_t n_columns; /* of each of its cells */
     struct cell *first, *last;
-    bool is_unsettled; /* a step comes twice, or before an earlier one */
+    struct cell *spare; /* that were put together with others */
+    bool is_unsettled;  /* a step comes twice, or before an earlier one */
 };
 
-/* A zeroed struct with n_columns and bytes_max is one without cells. */
+/* A zeroed struct with bytes_max is one without cells. */
 struct cells {
-    uint32_t n_columns;
     size_t bytes_max;
     size_t bytes; /* of cells, streams and texts */
     struct arena arena;
     struct map by_key;
     struct cell_stream *first, *last;
-    struct cell *spare;
 };
 
 void cells_fini(struct cells *c);
-/* -ENOMEM, E_LIMIT. The key is copied. */
-int cells_stream(struct cells *c, struct slice key, struct cell_stream **out);
+/* -ENOMEM, E_LIMIT. The key is copied; of and n_columns are set if it is new. */
+int cells_stream(struct cells *c, struct slice key, void *of, uint32_t n_columns, struct cell_stream **out);
 int cells_get(struct cells *c, struct cell_stream *s, int64_t step, struct cell **out);
 /* A copy of text that lives as long as cells do; p NULL: no memory, or the limit. */
 struct slice cells_copy(struct cells *c, struct slice text);

@@ -86,6 +86,7 @@ struct column_work {
 };
 
 struct chunk_work {
+    const struct fold_table *table;
     const struct blob_chunk *chunk;
     struct column_work *columns;
     uint32_t n;
@@ -111,14 +112,15 @@ static const struct column_summary *find_summary(const struct blob_chunk *c, uin
 }
 
 /* Do the chunk's rows pass the condition? */
-static enum where_answer ask_where(const struct bucket *b, const struct blob_chunk *c)
+static enum where_answer ask_where(const struct bucket *b, const struct fold_table *t,
+                                   const struct blob_chunk *c)
 {
     enum where_answer all = WHERE_NONE;
     if (!b->spec.where || b->spec.is_each)
         return WHERE_ALL;
-    for (uint32_t i = 0; i < b->n_where; i++) {
-        const struct column_summary *s = find_summary(c, b->where[i].id);
-        enum where_answer one = s ? where_test_summary(&b->where[i].test, s) : WHERE_NONE;
+    for (uint32_t i = 0; i < t->n_where; i++) {
+        const struct column_summary *s = find_summary(c, t->where[i].id);
+        enum where_answer one = s ? where_test_summary(&t->where[i].test, s) : WHERE_NONE;
         if (one == WHERE_ALL && s->count == c->n_rows)
             return WHERE_ALL;
         if (one != WHERE_NONE)
@@ -131,8 +133,8 @@ static enum where_answer ask_where(const struct bucket *b, const struct blob_chu
 static bool plan_column(const struct bucket *b, const struct chunk_work *w, struct column_work *c)
 {
     const struct column_summary *s = &w->chunk->summaries[c->place];
-    const struct bucket_column *asked = &b->spec.columns[c->at];
-    uint8_t type = b->table->columns[asked->id].type;
+    const struct bucket_column *asked = &w->table->asked->columns[c->at];
+    uint8_t type = w->table->asked->def->columns[asked->id].type;
     enum where_answer answer = WHERE_ALL;
     if (b->spec.is_each)
         answer = where_test_summary(&b->each[type], s);
@@ -144,11 +146,11 @@ static bool plan_column(const struct bucket *b, const struct chunk_work *w, stru
 static int plan(struct bucket *b, struct chunk_work *w)
 {
     const struct blob_chunk *c = w->chunk;
-    w->columns = arena_alloc(&b->scratch, (b->spec.n_columns + 1) * sizeof *w->columns);
+    w->columns = arena_alloc(&b->scratch, (w->table->asked->n_columns + 1) * sizeof *w->columns);
     if (!w->columns)
         return -ENOMEM;
-    for (uint32_t at = 0, place = 0; at < b->spec.n_columns && place < c->n_columns;) {
-        uint16_t asked = b->spec.columns[at].id, has = c->ids[place];
+    for (uint32_t at = 0, place = 0; at < w->table->asked->n_columns && place < c->n_columns;) {
+        uint16_t asked = w->table->asked->columns[at].id, has = c->ids[place];
         if (asked == has) {
             w->columns[w->n] = (struct column_work){.at = at, .place = place};
             w->n += plan_column(b, w, &w->columns[w->n]);
@@ -205,21 +207,21 @@ static uint64_t *bits(struct bucket *b, uint32_t n)
     return arena_alloc(&b->scratch, (n + 63) / 64 * sizeof(uint64_t));
 }
 
-/* The columns to decode, ascending: those asked, and those of the condition. */
-static size_t list_wanted(struct bucket *b, const struct chunk_work *w)
+/* The columns to decode, ascending: those asked, and those of the condition. want has room for all. */
+static size_t list_wanted(const struct chunk_work *w, uint16_t *want)
 {
     size_t n = 0;
-    uint32_t i = 0, k = 0, n_where = w->reads_where ? b->n_where : 0;
+    uint32_t i = 0, k = 0, n_where = w->reads_where ? w->table->n_where : 0;
     while (i < w->n || k < n_where) {
         if (i < w->n && !w->columns[i].is_read) {
             i++;
             continue;
         }
         uint32_t asked = i < w->n ? w->chunk->ids[w->columns[i].place] : UINT32_MAX;
-        uint32_t where = k < n_where ? b->where[k].id : UINT32_MAX;
-        b->want[n++] = (uint16_t)(asked < where ? asked : where);
-        i += asked <= where && i < w->n;
-        k += where <= asked && k < n_where;
+        uint32_t where = k < n_where ? w->table->where[k].id : UINT32_MAX;
+        want[n++] = (uint16_t)(asked < where ? asked : where);
+        i += asked <= where;
+        k += where <= asked;
     }
     return n;
 }
@@ -232,11 +234,11 @@ static int test_rows(struct bucket *b, struct chunk_work *w)
     if (!(w->pass = bits(b, n)) || !one)
         return -ENOMEM;
     memset(w->pass, 0, (n + 63) / 64 * sizeof *w->pass);
-    for (uint32_t i = 0; i < b->n_where; i++) {
-        const struct column *c = find_column(&w->rows, b->where[i].id);
+    for (uint32_t i = 0; i < w->table->n_where; i++) {
+        const struct column *c = find_column(&w->rows, w->table->where[i].id);
         if (!c)
             continue;
-        where_test_rows(&b->where[i].test, c, n, one);
+        where_test_rows(&w->table->where[i].test, c, n, one);
         for (uint32_t k = 0; k < (n + 63) / 64; k++)
             w->pass[k] |= one[k];
     }
@@ -246,7 +248,7 @@ static int test_rows(struct bucket *b, struct chunk_work *w)
 /* Finds the column, and which of its rows count. */
 static int test_column(struct bucket *b, const struct chunk_work *w, struct column_work *work)
 {
-    const struct column *c = find_column(&w->rows, b->spec.columns[work->at].id);
+    const struct column *c = find_column(&w->rows, w->table->asked->columns[work->at].id);
     work->column = c;
     if (!c || (!b->spec.is_each && !w->pass))
         return 0;
@@ -298,7 +300,8 @@ static int add_column(struct bucket *b, const struct chunk_work *w, const struct
     if (s.count == 0)
         return 0;
     int r = cells_get(&b->cells, stream, seg->step, &cell);
-    if (r == 0 && b->spec.columns[work->at].wants_text && s.last_ns >= cell->columns[work->at].last_ns)
+    if (r == 0 && w->table->asked->columns[work->at].wants_text &&
+        s.last_ns >= cell->columns[work->at].last_ns)
         r = bucket_take_text(b, &c, seg->to, &s);
     if (r == 0)
         column_summary_merge(&cell->columns[work->at], &s);
@@ -329,7 +332,10 @@ static int add_by_rows(struct bucket *b, struct scan *scan, struct chunk_work *w
 {
     struct bucket_segment *segments = NULL;
     uint32_t n = 0;
-    int r = scan_read(scan, BLOB_TIMES, b->want, list_wanted(b, w), &w->rows);
+    uint16_t *want = arena_alloc(&b->scratch, (w->n + VALUE_TYPES) * sizeof *want);
+    if (!want)
+        return -ENOMEM;
+    int r = scan_read(scan, BLOB_TIMES, want, list_wanted(w, want), &w->rows);
     if (r < 0)
         return r == E_DAMAGE ? 0 : r;
     if (w->reads_where && (r = test_rows(b, w)) < 0)
@@ -344,15 +350,15 @@ static int add_by_rows(struct bucket *b, struct scan *scan, struct chunk_work *w
     return r;
 }
 
-int bucket_add_chunk(struct bucket *b, struct scan *scan, const struct scan_chunk *sc,
+int bucket_add_chunk(struct bucket *b, struct fold_table *t, struct scan *scan, const struct blob_chunk *c,
                      const struct bucket_part *part)
 {
-    struct chunk_work w = {.chunk = sc->chunk};
+    struct chunk_work w = {.table = t, .chunk = c};
     struct cell_stream *stream;
-    enum where_answer answer = ask_where(b, sc->chunk);
-    if (answer == WHERE_NONE || sc->chunk->max_ns < part->from_ns || sc->chunk->min_ns >= part->to_ns)
+    enum where_answer answer = ask_where(b, t, c);
+    if (answer == WHERE_NONE || c->max_ns < part->from_ns || c->min_ns >= part->to_ns)
         return 0;
-    w.is_in_one = bucket_is_in_one(b, sc->chunk, part);
+    w.is_in_one = bucket_is_in_one(b, c, part);
     w.reads_where = answer == WHERE_SOME;
     w.counts_rows = !b->spec.is_each && (!w.is_in_one || w.reads_where);
     w.reads_rows = w.counts_rows;
@@ -360,7 +366,7 @@ int bucket_add_chunk(struct bucket *b, struct scan *scan, const struct scan_chun
     int r = plan(b, &w);
     if (r < 0 || (w.n == 0 && b->spec.is_each))
         return r;
-    if ((r = cells_stream(&b->cells, sc->chunk->key, &stream)) < 0)
+    if ((r = cells_stream(&b->cells, c->key, t, t->asked->n_columns, &stream)) < 0)
         return r;
     if (!w.counts_rows && (r = add_rows(b, &w, stream)) < 0)
         return r;

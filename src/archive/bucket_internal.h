@@ -16,17 +16,21 @@
 
 /* A part of the range, at one resolution. */
 struct bucket_part {
-    int64_t from_ns, to_ns; /* [from, to) */
-    int64_t tier_ns;        /* 0 = raw */
+    int64_t from_ns, to_ns;          /* [from, to) */
+    int64_t tier_ns;                 /* 0 = raw */
+    struct partition_span partition; /* of a tier */
 };
 
 struct bucket_plan {
     struct bucket_part *parts; /* owned: mem_free */
     size_t n, max;
 };
-/* The parts, in no order. E_PROTO: a condition, and nothing but tiers to ask. *out is filled as far as it got
- * on failure, too. */
-int bucket_plan(struct view *v, const struct bucket_spec *spec, struct bucket_plan *out, struct diag *why);
+/* Are there tiers in the range at all? */
+bool bucket_has_tiers(const struct view *v, const struct bucket_spec *spec);
+/* The parts for one event name, in no order. E_PROTO: a condition, and nothing but tiers to ask. *out is
+ * filled as far as it got on failure, too. */
+int bucket_plan(struct view *v, const struct bucket_spec *spec, struct slice name, struct bucket_plan *out,
+                struct diag *why);
 
 /* A column that the condition is about: a name may have several, one a type. */
 struct where_column {
@@ -34,19 +38,24 @@ struct where_column {
     struct where_test test;
 };
 
-struct bucket {
-    struct bucket_spec spec;
-    const struct table_def *table;
+/* An event name in the fold. */
+struct fold_table {
+    const struct bucket_table *asked;
     struct where_column where[VALUE_TYPES];
     uint32_t n_where;
-    struct where_test each[VALUE_TYPES]; /* spec.is_each */
+    struct tier_columns tier; /* of the last tier's table that came */
+};
+
+struct bucket {
+    struct bucket_spec spec;
+    struct fold_table *tables; /* spec.n_tables of them */
+    struct map by_name;
+    struct fold_table *last;             /* that was asked for */
+    struct where_test each[VALUE_TYPES]; /* the condition by type */
     struct cells cells;
-    struct arena scratch;               /* of the chunk at hand */
-    uint16_t *want;                     /* room for ids to decode: all columns, and those of the condition */
-    const struct table_def *tier_table; /* whose columns `tier` is about */
-    struct tier_columns tier;
-    uint64_t unsaid; /* rows that go_on has not heard of */
-    uint32_t chunks; /* since it was asked last */
+    struct arena scratch; /* of the chunk at hand */
+    uint64_t unsaid;      /* rows that go_on has not heard of */
+    uint32_t chunks;      /* since it was asked last */
     struct scan_loss lost;
     const struct cell_stream *stream; /* where bucket_next is */
     const struct cell *cell;
@@ -69,9 +78,9 @@ int bucket_take_text(struct bucket *b, const struct column *c, uint32_t to, stru
 /* Is all of the chunk in the part, and in one step? */
 bool bucket_is_in_one(const struct bucket *b, const struct blob_chunk *c, const struct bucket_part *part);
 
-int bucket_add_chunk(struct bucket *b, struct scan *scan, const struct scan_chunk *sc,
+int bucket_add_chunk(struct bucket *b, struct fold_table *t, struct scan *scan, const struct blob_chunk *c,
                      const struct bucket_part *part);
-int bucket_add_tier_chunk(struct bucket *b, struct scan *scan, const struct scan_chunk *sc,
-                          const struct bucket_part *part);
+int bucket_add_tier_chunk(struct bucket *b, struct fold_table *t, struct scan *scan,
+                          const struct scan_chunk *sc, const struct bucket_part *part);
 
 #endif

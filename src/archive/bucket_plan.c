@@ -46,12 +46,14 @@ static int64_t round_down(int64_t t, int64_t step)
 
 /* ---------------------------------------------------------------- partitions */
 
-/* Partitions of the same time: raw rows, and tiers from the finest to the coarsest. */
+/* Partitions of the same time: raw rows, and tiers from the finest to the coarsest. A view knows when one
+ * begins; when it ends only after it has opened it. */
+enum { TIERS_MAX = 8 };
 struct group {
-    const struct partition_span *raw; /* NULL: there is none */
-    const struct partition_span *tiers;
+    int64_t from_ns, to_ns;
+    bool has_raw;
+    int64_t tiers[TIERS_MAX]; /* their steps */
     size_t n_tiers;
-    bool is_overlapped;
 };
 
 static int compare_spans(const void *a, const void *b)
@@ -59,81 +61,98 @@ static int compare_spans(const void *a, const void *b)
     const struct partition_span *x = a, *y = b;
     if (x->from_ns != y->from_ns)
         return x->from_ns < y->from_ns ? -1 : 1;
-    if (x->to_ns != y->to_ns)
-        return x->to_ns < y->to_ns ? -1 : 1;
     return (x->step_ns > y->step_ns) - (x->step_ns < y->step_ns);
 }
 
-/* Those that the range touches, in order; NULL with *n 0 and r 0: no tier is among them. */
-static struct partition_span *list_spans(const struct view *v, const struct bucket_spec *spec, size_t *n,
-                                         int *r)
+bool bucket_has_tiers(const struct view *v, const struct bucket_spec *spec)
 {
-    size_t all = view_partitions(v), count = 0, tiers = 0;
-    *n = 0;
-    *r = 0;
-    for (size_t i = 0; i < all; i++)
-        tiers += view_partition_at(v, i).step_ns != 0;
-    if (tiers == 0)
-        return NULL;
-    struct partition_span *spans = mem_try_alloc(all * sizeof *spans);
-    if (!spans) {
-        *r = -ENOMEM;
-        return NULL;
+    for (size_t i = 0; i < view_partitions(v); i++) {
+        struct partition_span p = view_partition_at(v, i);
+        if (p.step_ns && p.from_ns < spec->to_ns && p.to_ns > spec->from_ns)
+            return true;
     }
-    for (size_t i = 0; i < all; i++) {
+    return false;
+}
+
+/* Those that the range may touch, in order. */
+static int list_spans(const struct view *v, const struct bucket_spec *spec, struct partition_span **out,
+                      size_t *n)
+{
+    struct partition_span *spans = mem_try_alloc((view_partitions(v) + 1) * sizeof *spans);
+    size_t count = 0;
+    if (!spans)
+        return -ENOMEM;
+    for (size_t i = 0; i < view_partitions(v); i++) {
         struct partition_span p = view_partition_at(v, i);
         if (p.from_ns < spec->to_ns && p.to_ns > spec->from_ns)
             spans[count++] = p;
     }
     qsort(spans, count, sizeof *spans, compare_spans);
+    *out = spans;
     *n = count;
-    return spans;
+    return 0;
 }
 
-/* The group that begins at spans[i]; returns where the next one does. raw_until: how far raw partitions of
- * groups before it reach. */
-static size_t take_group(const struct partition_span *spans, size_t n, size_t i, int64_t raw_until,
-                         struct group *out)
+/* The group that begins at spans[i]; returns where the next one does. */
+static size_t take_group(const struct partition_span *spans, size_t n, size_t i, struct group *out)
 {
-    const struct partition_span *first = &spans[i];
-    *out = (struct group){.is_overlapped = raw_until > first->from_ns};
-    for (; i < n && spans[i].from_ns == first->from_ns && spans[i].to_ns == first->to_ns; i++) {
+    *out = (struct group){.from_ns = spans[i].from_ns, .to_ns = spans[i].to_ns};
+    for (; i < n && spans[i].from_ns == out->from_ns; i++) {
         if (spans[i].step_ns == 0)
-            out->raw = &spans[i];
-        else if (out->n_tiers++ == 0)
-            out->tiers = &spans[i];
+            out->has_raw = true;
+        else if (out->n_tiers < TIERS_MAX)
+            out->tiers[out->n_tiers++] = spans[i].step_ns;
     }
-    for (size_t k = i; k < n && spans[k].from_ns < first->to_ns; k++)
-        out->is_overlapped = out->is_overlapped || spans[k].step_ns == 0;
     return i;
 }
 
-/* Does the partition have rows of the event name? 1, 0 or an error. */
-static int has_name(struct view *v, const struct bucket_spec *spec, const struct partition_span *span)
+/* Does that partition of the group have rows of the event name? 1, 0 or an error. Opens it: then its end is
+ * known. */
+static int has_name(struct view *v, struct slice name, struct group *g, int64_t step_ns)
 {
-    struct scan_spec all = {.name = spec->name,
-                            .from_ns = INT64_MIN,
-                            .to_ns = INT64_MAX,
-                            .step_ns = span->step_ns,
-                            .only = span,
-                            .id_column = UINT16_MAX};
+    struct partition_span only = {g->from_ns, INT64_MAX, step_ns};
+    struct scan_spec spec = {.name = name,
+                             .from_ns = INT64_MIN,
+                             .to_ns = INT64_MAX,
+                             .step_ns = step_ns,
+                             .only = &only,
+                             .id_column = UINT16_MAX};
     struct scan_chunk chunk;
     struct scan *scan;
-    int r = scan_open(v, &all, &scan);
+    int r = scan_open(v, &spec, &scan);
     if (r < 0)
         return r;
     r = scan_next(scan, &chunk);
     scan_close(scan);
+    for (size_t i = 0; i < view_partitions(v); i++) {
+        struct partition_span p = view_partition_at(v, i);
+        if (p.from_ns == g->from_ns && p.step_ns == step_ns)
+            g->to_ns = p.to_ns;
+    }
     return r;
+}
+
+/* Does another partition have raw rows of this time? */
+static bool is_overlapped(const struct view *v, const struct group *g)
+{
+    for (size_t i = 0; i < view_partitions(v); i++) {
+        struct partition_span p = view_partition_at(v, i);
+        if (p.step_ns == 0 && p.from_ns != g->from_ns && p.from_ns < g->to_ns && p.to_ns > g->from_ns)
+            return true;
+    }
+    return false;
 }
 
 /* ---------------------------------------------------------------- which tier */
 
-static struct bucket_part clip(const struct bucket_spec *spec, const struct partition_span *span)
+static struct bucket_part clip(const struct bucket_spec *spec, const struct group *g, int64_t tier_ns)
 {
-    struct bucket_part p = {spec->from_ns, spec->to_ns, span->step_ns};
-    p.from_ns = span->from_ns > p.from_ns ? span->from_ns : p.from_ns;
-    p.to_ns = span->to_ns < p.to_ns ? span->to_ns : p.to_ns;
+    struct bucket_part p = {.from_ns = spec->from_ns,
+                            .to_ns = spec->to_ns,
+                            .tier_ns = tier_ns,
+                            .partition = {g->from_ns, g->to_ns, tier_ns}};
+    p.from_ns = g->from_ns > p.from_ns ? g->from_ns : p.from_ns;
+    p.to_ns = g->to_ns < p.to_ns ? g->to_ns : p.to_ns;
     return p;
 }
 
@@ -145,18 +164,18 @@ static bool divides(const struct bucket_spec *spec, int64_t tier_ns)
 static struct bucket_part choose_for_gone(const struct bucket_spec *spec, const struct group *g)
 {
     for (size_t i = g->n_tiers; i-- > 0;) {
-        struct bucket_part p = clip(spec, &g->tiers[i]);
+        struct bucket_part p = clip(spec, g, g->tiers[i]);
         if (divides(spec, p.tier_ns) && p.from_ns % p.tier_ns == 0 && p.to_ns % p.tier_ns == 0)
             return p;
     }
-    return clip(spec, &g->tiers[0]);
+    return clip(spec, g, g->tiers[0]);
 }
 
 /* tier_ns 0: none. */
 static struct bucket_part choose_accepted(const struct bucket_spec *spec, const struct group *g)
 {
     for (size_t i = g->n_tiers; i-- > 0;) {
-        struct bucket_part p = clip(spec, &g->tiers[i]);
+        struct bucket_part p = clip(spec, g, g->tiers[i]);
         if (p.tier_ns > spec->tier_ns || !divides(spec, p.tier_ns))
             continue;
         p.from_ns = round_up(p.from_ns, p.tier_ns);
@@ -167,52 +186,56 @@ static struct bucket_part choose_accepted(const struct bucket_spec *spec, const 
     return (struct bucket_part){.tier_ns = 0};
 }
 
-/* A condition can't be asked of a tier that has something to say. */
-static int refuse(struct view *v, const struct bucket_spec *spec, const struct group *g, struct diag *why)
+/* Adds the tier that stands for rows that are gone. A condition can't be asked of one. */
+static int plan_gone(struct view *v, const struct bucket_spec *spec, struct slice name, struct group *g,
+                     struct bucket_plan *all, struct diag *why)
 {
-    int r = has_name(v, spec, &g->tiers[0]);
+    int r = has_name(v, name, g, g->tiers[0]);
     if (r <= 0)
         return r;
+    struct bucket_part p = choose_for_gone(spec, g);
+    if (!spec->where || p.from_ns >= p.to_ns)
+        return add(all, &p);
     return diag_set(why, E_PROTO, 0,
                     "a condition needs raw rows, and of a part of this time only tiers are left: leave the "
                     "condition out, or ask for a later time");
 }
 
-/* Adds the tier that stands for the partition's rows; *raw_from: raw rows are asked for from there on. */
-static int plan_group(struct view *v, const struct bucket_spec *spec, const struct group *g,
+/* *raw_from: raw rows are asked for from there on. */
+static int plan_group(struct view *v, const struct bucket_spec *spec, struct slice name, struct group *g,
                       struct bucket_plan *all, int64_t *raw_from, struct diag *why)
 {
-    int r = g->raw ? has_name(v, spec, g->raw) : 0;
+    int r = g->has_raw ? has_name(v, name, g, 0) : 0;
     if (r < 0)
         return r;
-    if (r == 0 && spec->where)
-        return refuse(v, spec, g, why);
-    struct bucket_part p = r == 0 ? choose_for_gone(spec, g) : choose_accepted(spec, g);
     if (r == 0)
-        return add(all, &p);
-    if (p.tier_ns == 0 || spec->where || g->is_overlapped)
+        return plan_gone(v, spec, name, g, all, why);
+    if (spec->where || spec->tier_ns == 0)
         return 0;
-    struct bucket_part raw = {*raw_from, p.from_ns, 0};
+    struct bucket_part p = choose_accepted(spec, g);
+    if (p.tier_ns == 0 || is_overlapped(v, g))
+        return 0;
+    struct bucket_part raw = {.from_ns = *raw_from, .to_ns = p.from_ns};
     *raw_from = p.to_ns;
     r = add(all, &raw);
     return r < 0 ? r : add(all, &p);
 }
 
-int bucket_plan(struct view *v, const struct bucket_spec *spec, struct bucket_plan *out, struct diag *why)
+int bucket_plan(struct view *v, const struct bucket_spec *spec, struct slice name, struct bucket_plan *out,
+                struct diag *why)
 {
-    int64_t raw_from = spec->from_ns, raw_until = INT64_MIN;
-    size_t n;
-    int r;
-    struct partition_span *spans = list_spans(v, spec, &n, &r);
+    struct bucket_part raw = {.from_ns = spec->from_ns, .to_ns = spec->to_ns};
+    struct partition_span *spans = NULL;
+    size_t n = 0;
+    if (!bucket_has_tiers(v, spec))
+        return add(out, &raw);
+    int r = list_spans(v, spec, &spans, &n);
     for (size_t i = 0; r == 0 && i < n;) {
         struct group g;
-        i = take_group(spans, n, i, raw_until, &g);
+        i = take_group(spans, n, i, &g);
         if (g.n_tiers)
-            r = plan_group(v, spec, &g, out, &raw_from, why);
-        if (g.raw && g.raw->to_ns > raw_until)
-            raw_until = g.raw->to_ns;
+            r = plan_group(v, spec, name, &g, out, &raw.from_ns, why);
     }
     mem_free(spans);
-    struct bucket_part rest = {raw_from, spec->to_ns, 0};
-    return r < 0 ? r : add(out, &rest);
+    return r < 0 ? r : add(out, &raw);
 }

@@ -5,101 +5,94 @@
 
 #include <errno.h>
 
-/* Which of the tier's columns are whose; made anew where another table comes. */
-static int learn_table(struct bucket *b, const struct table_def *tier)
+/* Which of the tier's columns are whose; found out anew where another table comes. */
+static int learn_table(struct bucket *b, struct fold_table *t, const struct table_def *tier)
 {
-    if (tier == b->tier_table)
+    if (tier_columns_are_of(&t->tier, tier))
         return 0;
-    uint16_t *ids = arena_alloc(&b->scratch, (b->spec.n_columns + 1) * sizeof *ids);
+    uint32_t n = t->asked->n_columns;
+    uint16_t *ids = arena_alloc(&b->scratch, (n + 1) * sizeof *ids);
     if (!ids)
         return -ENOMEM;
-    for (uint32_t i = 0; i < b->spec.n_columns; i++)
-        ids[i] = b->spec.columns[i].id;
-    tier_columns_fini(&b->tier);
-    b->tier_table = NULL;
-    int r = tier_columns_init(&b->tier, tier, b->table, ids, b->spec.n_columns);
-    if (r == 0)
-        b->tier_table = tier;
-    return r;
+    for (uint32_t i = 0; i < n; i++)
+        ids[i] = t->asked->columns[i].id;
+    tier_columns_fini(&t->tier);
+    return tier_columns_init(&t->tier, tier, t->asked->def, ids, n);
 }
 
-/* A step's worth of a tier's rows, as summaries of the fields asked. */
+static bool is_wanted(const struct fold_table *t, uint16_t id)
+{
+    return t->tier.of[id].part != TIER_OTHER;
+}
+
+/* A step's worth of a tier's rows of one stream, as summaries of the fields asked. */
 struct tier_sum {
+    const struct fold_table *table;
+    int64_t tier_ns;
     uint64_t rows;
     struct column_summary *columns;
 };
 
-static int tier_sum_begin(struct bucket *b, struct tier_sum *t)
+static int tier_sum_begin(struct bucket *b, struct tier_sum *s)
 {
-    size_t size = (b->spec.n_columns + 1) * sizeof *t->columns;
-    *t = (struct tier_sum){.columns = arena_alloc(&b->scratch, size)};
-    if (!t->columns)
+    size_t size = (s->table->asked->n_columns + 1) * sizeof *s->columns;
+    s->rows = 0;
+    if (!s->columns && !(s->columns = arena_alloc(&b->scratch, size)))
         return -ENOMEM;
-    memset(t->columns, 0, size);
+    memset(s->columns, 0, size);
     return 0;
 }
 
-static void tier_sum_set(const struct bucket *b, struct tier_sum *t, uint16_t id,
-                         const struct column_summary *s, int64_t tier_ns)
+static void tier_sum_set(struct tier_sum *s, uint16_t id, const struct column_summary *of)
 {
-    const struct tier_column *c = &b->tier.of[id];
+    const struct tier_column *c = &s->table->tier.of[id];
     if (c->part == TIER_ROWS)
-        t->rows = (uint64_t)s->sum;
+        s->rows = (uint64_t)of->sum;
     else if (c->part < TIER_PARTS)
-        tier_column_set(&t->columns[c->at], c->part, s, tier_ns);
+        tier_column_set(&s->columns[c->at], c->part, of, s->tier_ns);
 }
 
-static int tier_sum_end(struct bucket *b, struct tier_sum *t, struct cell_stream *stream, int64_t step,
-                        int64_t tier_ns)
+static int tier_sum_end(struct bucket *b, const struct tier_sum *s, struct cell_stream *stream, int64_t step)
 {
     struct cell *cell;
     int r = cells_get(&b->cells, stream, step, &cell);
     if (r < 0)
         return r;
-    cell->rows += t->rows;
-    cell->tier_ns = tier_ns > cell->tier_ns ? tier_ns : cell->tier_ns;
-    for (uint32_t i = 0; i < b->spec.n_columns; i++)
-        column_summary_merge(&cell->columns[i], &t->columns[i]);
+    cell->rows += s->rows;
+    cell->tier_ns = s->tier_ns > cell->tier_ns ? s->tier_ns : cell->tier_ns;
+    for (uint32_t i = 0; i < stream->n_columns; i++)
+        column_summary_merge(&cell->columns[i], &s->columns[i]);
     return 0;
 }
 
-static bool is_wanted(const struct bucket *b, uint16_t id)
+static int add_summaries(struct bucket *b, struct tier_sum *s, const struct blob_chunk *c,
+                         struct cell_stream *stream)
 {
-    const struct tier_column *c = &b->tier.of[id];
-    return c->part == TIER_ROWS || c->part < TIER_PARTS;
-}
-
-static int add_summaries(struct bucket *b, const struct blob_chunk *c, struct cell_stream *stream,
-                         const struct bucket_part *part)
-{
-    struct tier_sum t;
-    int r = tier_sum_begin(b, &t);
+    int r = tier_sum_begin(b, s);
     if (r < 0)
         return r;
     for (uint32_t i = 0; i < c->n_columns; i++)
-        if (is_wanted(b, c->ids[i]))
-            tier_sum_set(b, &t, c->ids[i], &c->summaries[i], part->tier_ns);
-    return tier_sum_end(b, &t, stream, bucket_step_of(b, c->min_ns), part->tier_ns);
+        tier_sum_set(s, c->ids[i], &c->summaries[i]);
+    return tier_sum_end(b, s, stream, bucket_step_of(b, c->min_ns));
 }
 
-static int add_segment(struct bucket *b, const struct rows *rows, const struct bucket_segment *seg,
-                       struct cell_stream *stream, int64_t tier_ns)
+static int add_segment(struct bucket *b, struct tier_sum *s, const struct rows *rows,
+                       const struct bucket_segment *seg, struct cell_stream *stream)
 {
-    struct tier_sum t;
-    int r = tier_sum_begin(b, &t);
+    int r = tier_sum_begin(b, s);
     for (uint32_t i = 0; r == 0 && i < rows->n_columns; i++) {
         const struct column *c = &rows->columns[i];
-        struct column_summary s;
-        column_summarise(rows, c, seg->from, seg->to, &s);
-        if (s.count && value_is_text(c->type))
-            r = bucket_take_text(b, c, seg->to, &s);
-        if (r == 0 && s.count)
-            tier_sum_set(b, &t, c->id, &s, tier_ns);
+        struct column_summary of;
+        column_summarise(rows, c, seg->from, seg->to, &of);
+        if (of.count && value_is_text(c->type))
+            r = bucket_take_text(b, c, seg->to, &of);
+        if (r == 0 && of.count)
+            tier_sum_set(s, c->id, &of);
     }
-    return r < 0 ? r : tier_sum_end(b, &t, stream, seg->step, tier_ns);
+    return r < 0 ? r : tier_sum_end(b, s, stream, seg->step);
 }
 
-static int add_by_rows(struct bucket *b, struct scan *scan, const struct blob_chunk *c,
+static int add_by_rows(struct bucket *b, struct tier_sum *s, struct scan *scan, const struct blob_chunk *c,
                        struct cell_stream *stream, const struct bucket_part *part)
 {
     struct bucket_segment *segments = NULL;
@@ -109,42 +102,43 @@ static int add_by_rows(struct bucket *b, struct scan *scan, const struct blob_ch
     if (!want)
         return -ENOMEM;
     for (uint32_t i = 0; i < c->n_columns; i++)
-        if (is_wanted(b, c->ids[i]))
+        if (is_wanted(s->table, c->ids[i]))
             want[n_want++] = c->ids[i];
     int r = scan_read(scan, BLOB_TIMES, want, n_want, &rows);
     if (r < 0)
         return r == E_DAMAGE ? 0 : r;
     r = bucket_segments(b, &rows, part, &segments, &n);
     for (uint32_t i = 0; r == 0 && i < n; i++)
-        r = add_segment(b, &rows, &segments[i], stream, part->tier_ns);
+        r = add_segment(b, s, &rows, &segments[i], stream);
     return r;
 }
 
 /* Is a column of text asked whose values are to be seen? */
-static bool wants_text(const struct bucket *b, const struct blob_chunk *c)
+static bool wants_text(const struct fold_table *t, const struct blob_chunk *c)
 {
     for (uint32_t i = 0; i < c->n_columns; i++) {
-        const struct tier_column *t = &b->tier.of[c->ids[i]];
-        if (t->part == TIER_LAST && b->spec.columns[t->at].wants_text)
+        const struct tier_column *of = &t->tier.of[c->ids[i]];
+        if (of->part == TIER_LAST && t->asked->columns[of->at].wants_text)
             return true;
     }
     return false;
 }
 
-int bucket_add_tier_chunk(struct bucket *b, struct scan *scan, const struct scan_chunk *sc,
-                          const struct bucket_part *part)
+int bucket_add_tier_chunk(struct bucket *b, struct fold_table *t, struct scan *scan,
+                          const struct scan_chunk *sc, const struct bucket_part *part)
 {
     const struct blob_chunk *c = sc->chunk;
+    struct tier_sum sum = {.table = t, .tier_ns = part->tier_ns};
     struct cell_stream *stream;
     if (c->max_ns < part->from_ns || c->min_ns >= part->to_ns)
         return 0;
     arena_reset(&b->scratch);
-    int r = learn_table(b, sc->table);
+    int r = learn_table(b, t, sc->table);
     if (r == 0)
-        r = cells_stream(&b->cells, c->key, &stream);
+        r = cells_stream(&b->cells, c->key, t, t->asked->n_columns, &stream);
     if (r < 0)
         return r;
-    if (bucket_is_in_one(b, c, part) && !wants_text(b, c))
-        return add_summaries(b, c, stream, part);
-    return add_by_rows(b, scan, c, stream, part);
+    if (bucket_is_in_one(b, c, part) && !wants_text(t, c))
+        return add_summaries(b, &sum, c, stream);
+    return add_by_rows(b, &sum, scan, c, stream, part);
 }

@@ -4,7 +4,8 @@
  *
  * A blob numbers the columns of its tables as the catalogue did when it was written. Where that is as the
  * catalogue does now, which it is unless the catalogue was made again, chunks are given as they are; else
- * their columns are renumbered, by name and type. */
+ * their columns are renumbered, by name and type. Tiers have columns that the catalogue does not know: their
+ * chunks come with the table of their blob. */
 #include "archive/view_internal.h"
 
 #include "base/mem.h"
@@ -22,7 +23,8 @@ struct found_section {
 struct scan {
     struct view *v;
     struct scan_spec spec;
-    const struct table_def *table;
+    bool is_of_all;                /* event names */
+    const struct table_def *table; /* of the chunk at hand, or of the name */
     struct found_section *sections;
     size_t n_sections, max_sections, next_section;
     size_t next_head;
@@ -50,6 +52,11 @@ static bool add_section(void *arg, const struct partition_section *p)
     struct scan *s = arg;
     if (p->gen > s->v->gen)
         return true;
+    struct found_section *last = s->n_sections ? &s->sections[s->n_sections - 1] : NULL;
+    if (s->is_of_all && last && last->partition == s->at->partition && last->blob == p->blob) {
+        last->rows += p->s.rows;
+        return true;
+    }
     if (s->n_sections == s->max_sections) {
         size_t max = s->max_sections ? s->max_sections * 2 : 16;
         struct found_section *all = mem_try_resize(s->sections, max * sizeof *all);
@@ -108,8 +115,9 @@ int scan_open(struct view *v, const struct scan_spec *spec, struct scan **out)
     struct scan *s = mem_alloc(sizeof *s);
     s->v = v;
     s->spec = *spec;
+    s->is_of_all = spec->name.n == 0;
     s->table = view_table(v, spec->name);
-    int r = s->table ? collect_sections(s) : 0;
+    int r = s->table || s->is_of_all ? collect_sections(s) : 0;
     if (r < 0) {
         scan_close(s);
         return r;
@@ -160,10 +168,16 @@ static uint16_t find_ours(const struct table_def *t, const struct field *f)
 static int map_columns(struct scan *s)
 {
     const struct table_def *theirs = &s->entry->directory->tables[s->section];
+    s->to_ours = NULL;
+    if (s->spec.step_ns)
+        s->table = theirs;
+    else if (s->is_of_all)
+        s->table = view_table(s->v, theirs->name);
+    if (s->spec.step_ns || !s->table)
+        return 0;
     bool is_same = theirs->n_columns <= s->table->n_columns;
     for (uint32_t i = 0; is_same && i < theirs->n_columns; i++)
         is_same = is_same_field(&theirs->columns[i], &s->table->columns[i]);
-    s->to_ours = NULL;
     if (is_same)
         return 0;
     arena_reset(&s->map_arena);
@@ -271,7 +285,8 @@ static int enter_blob(struct scan *s)
         return r;
     const struct blob_directory *d = s->entry->directory;
     s->section = 0;
-    while (d && s->section < d->n_sections && !slice_eq(d->sections[s->section].name, s->spec.name))
+    while (d && !s->is_of_all && s->section < d->n_sections &&
+           !slice_eq(d->sections[s->section].name, s->spec.name))
         s->section++;
     if (!d || s->section == d->n_sections) {
         s->loss.blobs++;
@@ -283,13 +298,28 @@ static int enter_blob(struct scan *s)
     return map_columns(s);
 }
 
+/* The next chunk is in the section, or in the next one where all are asked. */
+static int enter_section(struct scan *s, uint32_t section)
+{
+    if (section == s->section)
+        return 1;
+    if (!s->is_of_all)
+        return 0;
+    s->section = section;
+    int r = map_columns(s);
+    return r < 0 ? r : 1;
+}
+
 /* The next chunk of this blob: 1; 0: there is no more. */
 static int next_chunk(struct scan *s, struct scan_chunk *out)
 {
     const struct blob_directory *d = s->entry->directory;
-    while (++s->chunk < d->n_chunks && d->chunks[s->chunk].section == s->section) {
+    while (++s->chunk < d->n_chunks) {
         const struct blob_chunk *c = &d->chunks[s->chunk];
-        if (!is_in_time(s, c) || !is_stream_wanted(s, c->key) || !may_have_id(s, s->chunk))
+        int e = enter_section(s, c->section);
+        if (e <= 0)
+            return e;
+        if (!s->table || !is_in_time(s, c) || !is_stream_wanted(s, c->key) || !may_have_id(s, s->chunk))
             continue;
         if (s->to_ours) {
             int r = renumber_chunk(s, c);
@@ -333,11 +363,13 @@ static int make_head_chunk(struct scan *s, const struct view_head *h)
 
 static int next_head(struct scan *s, struct scan_chunk *out)
 {
-    bool has_heads = s->table && s->spec.step_ns == 0 && !s->spec.only;
+    bool has_heads = (s->table || s->is_of_all) && s->spec.step_ns == 0 && !s->spec.only;
     while (has_heads && s->next_head < s->v->n_heads) {
         const struct view_head *h = &s->v->heads[s->next_head++];
-        if (!slice_eq(h->table->name, s->spec.name) || !is_stream_wanted(s, h->key))
+        if ((!s->is_of_all && !slice_eq(h->table->name, s->spec.name)) || !is_stream_wanted(s, h->key))
             continue;
+        if (s->is_of_all)
+            s->table = h->table;
         arena_reset(&s->arena);
         int r = make_head_chunk(s, h);
         if (r < 0)

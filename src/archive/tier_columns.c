@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "archive/tier_columns.h"
 
+#include "base/hash.h"
 #include "base/mem.h"
 
 #include <errno.h>
@@ -65,6 +66,19 @@ static uint32_t find_id(const struct table_def *table, const uint16_t *ids, uint
     return n;
 }
 
+static uint64_t hash_names(const struct table_def *t)
+{
+    uint64_t h = t->n_columns;
+    for (uint32_t i = 0; i < t->n_columns; i++)
+        h = hash_seeded(t->columns[i].name, h);
+    return h;
+}
+
+bool tier_columns_are_of(const struct tier_columns *t, const struct table_def *tier)
+{
+    return t->of && t->n == tier->n_columns && t->names == hash_names(tier);
+}
+
 int tier_columns_init(struct tier_columns *t, const struct table_def *tier, const struct table_def *table,
                       const uint16_t *ids, uint32_t n_ids)
 {
@@ -79,14 +93,14 @@ int tier_columns_init(struct tier_columns *t, const struct table_def *tier, cons
         bool is_ours = part == TIER_ROWS || (part < TIER_PARTS && at < n_ids);
         of[i] = (struct tier_column){.part = is_ours ? (uint8_t)part : TIER_OTHER, .at = at};
     }
-    *t = (struct tier_columns){of, tier->n_columns};
+    *t = (struct tier_columns){of, tier->n_columns, hash_names(tier)};
     return 0;
 }
 
 void tier_columns_fini(struct tier_columns *t)
 {
     mem_free(t->of);
-    *t = (struct tier_columns){NULL, 0};
+    *t = (struct tier_columns){NULL, 0, 0};
 }
 
 void tier_column_set(struct column_summary *to, enum tier_part part, const struct column_summary *of,

@@ -44,11 +44,14 @@ struct tier_column {
 struct tier_columns {
     struct tier_column *of; /* by id of the tier's column */
     uint32_t n;
+    uint64_t names; /* a hash of those of the tier's columns: their types go by them */
 };
 /* ids: columns of `table`, ascending. -ENOMEM. */
 int tier_columns_init(struct tier_columns *t, const struct table_def *tier, const struct table_def *table,
                       const uint16_t *ids, uint32_t n_ids);
 void tier_columns_fini(struct tier_columns *t);
+/* Were they made for a table of these columns? */
+bool tier_columns_are_of(const struct tier_columns *t, const struct table_def *tier);
 
 /* Sets that part of a field's summary by what the summary of the tier's column says. step_ns: the tier's. */
 void tier_column_set(struct column_summary *to, enum tier_part part, const struct column_summary *of,

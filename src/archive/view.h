@@ -42,7 +42,7 @@ size_t view_partitions(const struct view *v);
 struct partition_span view_partition_at(const struct view *v, size_t i);
 
 struct scan_spec {
-    struct slice name;                 /* event name */
+    struct slice name;                 /* event name; "" = all of them, blob by blob */
     int64_t from_ns, to_ns;            /* both ends are in */
     int64_t step_ns;                   /* 0: raw rows; else the partitions of that tier (and no heads) */
     const struct partition_span *only; /* one partition (and no heads); NULL = all */
@@ -60,7 +60,7 @@ struct scan_spec {
 
 struct scan_chunk {
     const struct blob_chunk *chunk; /* of a head, too: made up, with summaries; good until the next */
-    const struct table_def *table;  /* the archive's, whose ids are those of the columns here */
+    const struct table_def *table;  /* the archive's, whose ids are those of the columns here; a tier's own */
     bool is_head;
 };
 

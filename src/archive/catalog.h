@@ -1,34 +1,59 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* catalog.h - catalog.db: what is known of an archive as a whole: its event names with all their columns, its
- * partitions, how far each source has been read, baselines (NL-7), settings. Everything but baselines and
- * settings can be made again from the partitions (catalog_rebuild), and is when the file is gone or damaged;
- * those two are kept in the newest partition's file as well.
+/* catalog.h - catalog.db: what is known of an archive as a whole: its event names with all their columns, how
+ * far each source has been read, what each partition must hold, baselines (NL-7), settings. All of it is in
+ * memory. Everything but baselines and settings can be made again from the partitions, and is when the file
+ * is gone or damaged; those two are in a file of their own as well (kept, replaced whole).
  *
- * The writer's thread has the one that writes. */
+ * Columns have their ids, which are places in their table, from the catalogue: good within one process.
+ * Blobs have their own tables with their own ids; readers bring them together by name and type. So a
+ * catalogue that was made again may give other ids than the one that was lost, and nothing is wrong.
+ *
+ * A writer holds a lock on the folder (DIR/lock): there is one. The writer's thread has its catalogue; any
+ * other thread or process opens one of its own to read. */
 #ifndef GRIDLINE_ARCHIVE_CATALOG_H
 #define GRIDLINE_ARCHIVE_CATALOG_H
 
 #include "archive/partition.h"
 
 struct catalog;
-/* Makes the file where there is none. A damaged one is set aside (catalog.db.damaged-N) and made again. */
+/* A writer makes what is not there, sets a damaged file aside (catalog.db.damaged-N) and makes it again, and
+ * compares the partitions with what is known of them (catalog_note_partition); catalog_trouble_at says what
+ * was found. A reader of a folder without a good catalogue makes one in memory. -EBUSY: another process
+ * writes this archive; -ENOENT (a reader: there is no folder), E_VERSION, -EIO, -ENOSPC, -ENOMEM. */
 int catalog_open(const char *dir, bool is_writer, struct catalog **out, struct diag *why);
-void catalog_close(struct catalog *c); /* NULL is fine */
+void catalog_close(struct catalog *c); /* NULL is fine; what is not committed is forgotten */
+/* A reader's: what the writer has committed since. 1: there was something; 0: nothing. */
+int catalog_refresh(struct catalog *c);
+/* What was wrong when it was opened, a line each; borrowed. */
+size_t catalog_troubles(const struct catalog *c);
+const char *catalog_trouble_at(const struct catalog *c, size_t i);
 
 /* ---------------------------------------------------------------- tables */
-/* Columns are added, never taken away; ids are places. Pointers are good until the catalogue closes. */
+/* Columns are added, never taken away; ids are places. Pointers are good until the catalogue closes: a table
+ * that grows is a new struct, and the old one stays as it was. A column has the role, kind, unit and help
+ * that it came with first. */
 const struct table_def *catalog_table(struct catalog *c, struct slice name); /* NULL: there is none */
 size_t catalog_tables(struct catalog *c);
 const struct table_def *catalog_table_at(struct catalog *c, size_t i);
 /* The table that has all fields of s, grown where it must be; ids[i]: the column of s's field i, UINT16_MAX:
- * there is no room for it. In memory at once; on disk with catalog_commit. */
+ * there is no room for it. In memory at once; on disk with catalog_commit. Cost: a look-up a field. */
 int catalog_learn(struct catalog *c, const struct schema *s, const struct table_def **out, uint16_t *ids);
 
 /* ---------------------------------------------------------------- sources */
-uint64_t catalog_cursor(struct catalog *c, const struct archive_source *s); /* 0 = nothing read */
+/* Up to this record all partitions are complete; 0 = nothing read. At opening it is set back to the mark of a
+ * partition whose last commits are gone, so that the source is read again from there. */
+uint64_t catalog_cursor(struct catalog *c, const struct archive_source *s);
 void catalog_set_cursor(struct catalog *c, const struct archive_source *s, uint64_t record);
 
-/* ---------------------------------------------------------------- baselines (NL-7) */
+/* ---------------------------------------------------------------- partitions */
+/* What p has committed: its gen, its marks. Once after its commits, before catalog_commit. The next
+ * catalog_open misses what is not there any more. SQLite drops everything behind a damaged place of a
+ * write-ahead log without a word; and a partition can be lost, or put back from an old copy. */
+void catalog_note_partition(struct catalog *c, struct partition *p);
+/* It is to be unlinked: call this and catalog_commit, then do. */
+void catalog_forget_partition(struct catalog *c, const char *name);
+
+/* ---------------------------------------------------------------- baselines (NL-7), settings */
 struct baseline {
     struct slice name, label;
     int64_t from_ns, to_ns;
@@ -37,15 +62,19 @@ struct baseline {
 int catalog_set_baseline(struct catalog *c, const struct baseline *b); /* same name: replaced */
 int catalog_remove_baseline(struct catalog *c, struct slice name);     /* -ENOENT */
 size_t catalog_baselines(struct catalog *c);
-struct baseline catalog_baseline_at(struct catalog *c, size_t i);
+struct baseline catalog_baseline_at(struct catalog *c, size_t i); /* good until one is set or removed */
+/* "": there is none; borrowed until it is set. */
+struct slice catalog_setting(struct catalog *c, struct slice name);
+int catalog_set_setting(struct catalog *c, struct slice name, struct slice value);
 
 /* Writes what has changed, on disk when it returns. */
 int catalog_commit(struct catalog *c);
 
-/* The partitions there are, by their names in the folder: what is in the catalogue about them is only how
- * large they are and what they hold. Called for each, oldest first. */
+/* The partitions there are, by their names in the folder. Called for each, oldest first, the finest first;
+ * what fn returns if it is not 0 ends it. */
 int catalog_partitions(const char *dir,
                        int (*fn)(void *arg, const char *name, int64_t from_ns, int64_t step_ns), void *arg);
+/* Makes the catalogue again from the partitions, whatever is wrong with it: as a writer, with the lock. */
 int catalog_rebuild(const char *dir, struct diag *why);
 
 #endif

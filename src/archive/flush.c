@@ -165,9 +165,13 @@ static int put_all(struct sealing *s)
 static int set_marks(const struct sealing *s)
 {
     int r = 0;
-    for (size_t i = 0; r == 0 && i < s->a->n_sources; i++)
-        if (s->a->sources[i].done)
-            r = partition_set_mark(s->p, &s->a->sources[i].id, s->a->sources[i].done);
+    for (size_t i = 0; r == 0 && i < s->a->n_sources; i++) {
+        const struct source_state *source = &s->a->sources[i];
+        if (source->done)
+            r = partition_set_mark(s->p, &source->id, source->done);
+        if (r == 0 && source->done)
+            r = partition_set_floor(s->p, &source->id, catalog_cursor(s->a->catalog, &source->id));
+    }
     return r;
 }
 
@@ -247,6 +251,8 @@ static int seal(struct archive *a, const struct partition_span *span)
         drop_derived(a);
     } else {
         give_way(&s);
+        if (s.p)
+            catalog_note_partition(a->catalog, s.p);
         a->counts.blobs += s.blobs;
         a->counts.bytes += s.bytes;
     }

@@ -220,6 +220,15 @@ static void add_head(struct view *v, const struct archive_stream *s)
                                                 .is_unsorted = s->is_unsorted_seen};
 }
 
+/* What was written since; a table that is missed is there the next time. */
+static void refresh_folder(struct view_reader *r)
+{
+    if (catalog_refresh(r->catalog) <= 0)
+        return;
+    table_list_unref(r->list);
+    r->list = table_list_create(r->catalog);
+}
+
 static bool is_named(const struct slice *names, size_t n, struct slice name)
 {
     for (size_t i = 0; i < n; i++)
@@ -264,6 +273,7 @@ int view_take_of(struct view_reader *r, const struct slice *names, size_t n, str
     if (r->a) {
         take_from_archive(v, r->a, names, n);
     } else {
+        refresh_folder(r);
         v->gen = UINT64_MAX;
         v->list = table_list_ref(r->list);
     }

@@ -269,6 +269,8 @@ int archiver_create(const struct archiver_options *o, struct archiver **out, str
         r = selector_create(&o->select, clock_utc_ns(), &a->selector, why);
     if (r == 0)
         r = archive_open(&o->archive, &a->archive, why);
+    for (size_t i = 0; r == 0 && i < catalog_troubles(archive_catalog(a->archive)); i++)
+        log_error("archive %s: %s", o->archive.dir, catalog_trouble_at(archive_catalog(a->archive), i));
     if (r == 0) {
         r = start_thread(a);
         if (r < 0)

@@ -633,8 +633,8 @@ static void test_table(void **unused)
             in_sections += key.name[inner.n] != '\0';
         }
     }
-    assert_int_equal(n, 56);
-    assert_int_equal(in_sections, 19);
+    assert_int_equal(n, 71);
+    assert_int_equal(in_sections, 34);
 }
 
 static void test_explain(void **unused)

@@ -8,6 +8,7 @@
  * chunks come with the table of their blob. */
 #include "archive/view_internal.h"
 
+#include "base/hash.h"
 #include "base/mem.h"
 
 #include <errno.h>
@@ -268,12 +269,35 @@ static bool is_in_time(const struct scan *s, const struct blob_chunk *c)
     return c->min_ns <= s->spec.to_ns && c->max_ns >= s->spec.from_ns;
 }
 
+/* A field that is a value in one version of a schema may be a key in another. */
+static bool is_id_in_key(const struct scan *s, struct slice key)
+{
+    struct slice fields = stream_key_split(key).fields, name;
+    struct value v;
+    if (!s->table || s->spec.id_column >= s->table->n_columns)
+        return false;
+    const struct field *f = &s->table->columns[s->spec.id_column];
+    while (stream_key_next(&fields, &name, &v))
+        if (v.type == f->type && slice_eq(name, f->name))
+            return true;
+    return false;
+}
+
 static bool may_have_id(const struct scan *s, uint32_t chunk)
 {
     if (s->spec.id_column == NO_COLUMN || !s->spec.id.p)
         return true;
     uint16_t column = to_theirs(s, s->spec.id_column);
-    return column == NO_COLUMN ? false : blob_chunk_may_have(s->entry->directory, chunk, column, s->spec.id);
+    if (column != NO_COLUMN && blob_chunk_may_have(s->entry->directory, chunk, column, s->spec.id))
+        return true;
+    return is_id_in_key(s, s->entry->directory->chunks[chunk].key);
+}
+
+/* Partitions have numbers from 1. */
+static uint64_t place_of(uint64_t partition, uint64_t blob, uint64_t chunk)
+{
+    const uint64_t at[] = {partition, blob, chunk};
+    return hash_bytes(slice_of((const char *)at, sizeof at));
 }
 
 static int enter_blob(struct scan *s)
@@ -329,7 +353,8 @@ static int next_chunk(struct scan *s, struct scan_chunk *out)
         }
         if (s->spec.may_have && !s->spec.may_have(s->spec.arg, s->table, c))
             continue;
-        *out = (struct scan_chunk){.chunk = c, .table = s->table};
+        *out = (struct scan_chunk){
+            .chunk = c, .table = s->table, .place = place_of(s->at->partition->number, s->at->blob, s->chunk)};
         return 1;
     }
     return 0;
@@ -378,7 +403,8 @@ static int next_head(struct scan *s, struct scan_chunk *out)
             (s->spec.may_have && !s->spec.may_have(s->spec.arg, s->table, &s->given)))
             continue;
         s->head = h;
-        *out = (struct scan_chunk){.chunk = &s->given, .table = s->table, .is_head = true};
+        *out = (struct scan_chunk){
+            .chunk = &s->given, .table = s->table, .is_head = true, .place = place_of(0, 0, s->next_head)};
         return 1;
     }
     return 0;

@@ -62,6 +62,7 @@ struct scan_chunk {
     const struct blob_chunk *chunk; /* of a head, too: made up, with summaries; good until the next */
     const struct table_def *table;  /* the archive's, whose ids are those of the columns here; a tier's own */
     bool is_head;
+    uint64_t place; /* which chunk it is: the same in every scan of the view, a hash of where it is kept */
 };
 
 struct scan;

@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* sql_shape.c - which columns a table has in SQL, and how values are given there.
+ *
+ * A column is called as its field, with two exceptions. SQL does not know case, so two fields may have one name:
+ * of those that have (a field seen with two types, or written in two ways), all but the first are called
+ * name:type, and name:type:2 and so on where that is not enough. A field that is called like one of the built-in
+ * columns gets a $ before its name, as in predicates. */
+#include "archive/sql_internal.h"
+
+#include "base/hash.h"
+#include "base/map.h"
+#include "base/mem.h"
+#include "base/num.h"
+
+#include <errno.h>
+
+static const char *const built_in[] = {"time",  "host", "prog",         "level",       "producer",
+                                       "epoch", "seq",  "clock_offset", "clock_bound", "nan"};
+
+static bool is_built_in(struct slice name)
+{
+    for (size_t i = 0; i < sizeof built_in / sizeof *built_in; i++)
+        if (slice_eq_nocase(name, slice_str(built_in[i])))
+            return true;
+    return false;
+}
+
+/* In lower case, as long as the map lives. */
+static struct slice lowered(struct arena *a, struct slice s)
+{
+    struct slice copy = arena_copy(a, s);
+    for (size_t i = 0; i < copy.n; i++)
+        ((char *)copy.p)[i] = slice_lower(copy.p[i]);
+    return copy;
+}
+
+/* Takes the name if nobody has it. 1: it is f's; 0: it is somebody's; -ENOMEM. */
+static int claim(struct map *taken, struct sql_shape *s, struct sql_field *f, const struct strbuf *name)
+{
+    if (strbuf_failed(name))
+        return -ENOMEM;
+    struct slice key = lowered(&s->arena, strbuf_slice(name));
+    if (!key.p)
+        return -ENOMEM;
+    if (map_get(taken, key))
+        return 0;
+    char *copy = arena_alloc(&s->arena, name->n + 1);
+    if (!copy || map_put(taken, key, f) < 0)
+        return -ENOMEM;
+    memcpy(copy, strbuf_slice(name).p, name->n);
+    copy[name->n] = '\0';
+    f->name = copy;
+    return 1;
+}
+
+static int name_field(struct map *taken, struct sql_shape *s, struct sql_field *f, struct strbuf *name)
+{
+    strbuf_reset(name);
+    if (s->has_heads && is_built_in(f->field))
+        strbuf_add_char(name, '$');
+    strbuf_add_slice(name, f->field);
+    int r = claim(taken, s, f, name);
+    if (r != 0)
+        return r;
+    strbuf_printf(name, ":%s", value_type_name(f->type));
+    size_t n = name->n;
+    r = claim(taken, s, f, name);
+    for (unsigned i = 2; r == 0; i++) {
+        name->n = n;
+        strbuf_printf(name, ":%u", i);
+        r = claim(taken, s, f, name);
+    }
+    return r;
+}
+
+static int name_fields(struct sql_shape *s)
+{
+    struct map taken = {0};
+    struct strbuf name = {0};
+    int r = 1;
+    for (uint32_t i = 0; i < s->n_fields && r > 0; i++)
+        r = name_field(&taken, s, &s->fields[i], &name);
+    map_fini(&taken);
+    strbuf_fini(&name);
+    return r < 0 ? r : 0;
+}
+
+struct sql_shape *sql_shape_create(const struct table_def *t, bool has_heads)
+{
+    struct sql_shape *s = mem_try_alloc(sizeof *s);
+    if (!s)
+        return NULL;
+    s->has_heads = has_heads;
+    s->n_fields = t->n_columns < SQL_FIELDS_MAX ? t->n_columns : SQL_FIELDS_MAX;
+    s->fields = arena_alloc(&s->arena, (s->n_fields + 1) * sizeof *s->fields);
+    char *event = arena_alloc(&s->arena, t->name.n + 1);
+    if (!s->fields || !event)
+        goto fail;
+    memcpy(event, t->name.p, t->name.n);
+    event[t->name.n] = '\0';
+    s->event = slice_of(event, t->name.n);
+    for (uint32_t i = 0; i < s->n_fields; i++) {
+        const struct field *f = &t->columns[i];
+        s->fields[i] = (struct sql_field){
+            .field = arena_copy(&s->arena, f->name), .id = (uint16_t)i, .type = f->type, .role = f->role};
+        if (!s->fields[i].field.p)
+            goto fail;
+    }
+    if (name_fields(s) == 0)
+        return s;
+fail:
+    sql_shape_destroy(s);
+    return NULL;
+}
+
+void sql_shape_destroy(struct sql_shape *s)
+{
+    if (!s)
+        return;
+    arena_fini(&s->arena);
+    mem_free(s);
+}
+
+uint64_t sql_shape_signature(const struct table_def *t)
+{
+    uint64_t h = hash_seeded(t->name, t->n_columns);
+    for (uint32_t i = 0; i < t->n_columns; i++)
+        h = hash_seeded(t->columns[i].name, h ^ (uint64_t)(t->columns[i].type | t->columns[i].role << 8));
+    return h;
+}
+
+const char *sql_type_name(uint8_t type)
+{
+    static const char *const names[VALUE_TYPES] = {"", "INTEGER", "INTEGER", "REAL", "INTEGER", "TEXT", "BLOB"};
+    return type < VALUE_TYPES ? names[type] : "";
+}
+
+void sql_add_quoted(struct strbuf *out, const char *name)
+{
+    strbuf_add_char(out, '"');
+    for (; *name; name++) {
+        if (*name == '"')
+            strbuf_add_char(out, '"');
+        strbuf_add_char(out, *name);
+    }
+    strbuf_add_char(out, '"');
+}
+
+/* Above 2^63-1, where SQLite has no integers: exact, and in the right order among themselves and after all
+ * others, as text comes after numbers. */
+static void result_large(sqlite3_context *to, uint64_t u)
+{
+    char digits[NUM_TEXT_MAX] = "0";
+    size_t n = u < UINT64_C(10000000000000000000) ? 1 : 0;
+    n += num_print_uint(digits + n, u);
+    sqlite3_result_text(to, digits, (int)n, SQLITE_TRANSIENT);
+}
+
+void sql_result(sqlite3_context *to, struct value v)
+{
+    switch (v.type) {
+    case VALUE_INT:
+        sqlite3_result_int64(to, v.i);
+        break;
+    case VALUE_UINT:
+    case VALUE_BOOL:
+        if (v.u <= INT64_MAX)
+            sqlite3_result_int64(to, (int64_t)v.u);
+        else
+            result_large(to, v.u);
+        break;
+    case VALUE_FLOAT:
+        sqlite3_result_double(to, v.f); /* SQLite makes NULL of NaN: the column nan tells */
+        break;
+    case VALUE_TEXT:
+        sqlite3_result_text(to, v.n ? v.p : "", (int)v.n, SQLITE_TRANSIENT);
+        break;
+    case VALUE_BYTES:
+        sqlite3_result_blob(to, v.n ? v.p : "", (int)v.n, SQLITE_TRANSIENT);
+        break;
+    default:
+        break; /* missing: a result that is not set is NULL */
+    }
+}

@@ -204,3 +204,9 @@ struct scan_loss bucket_damaged(const struct bucket *b)
 {
     return b->lost;
 }
+
+size_t bucket_bytes(const struct bucket *b)
+{
+    return b->cells.arena.total + b->cells.by_key.cap * sizeof(struct map_slot) +
+           b->spec.n_tables * sizeof *b->tables;
+}

@@ -26,7 +26,7 @@ enum { BUCKET_BYTES_MAX = 128 << 20 }; /* of memory, unless whoever asks says ot
 
 struct bucket_column {
     uint16_t id;     /* of the view's table */
-    bool wants_text; /* of text and bytes: the last value, too; it has to be decoded */
+    bool wants_text; /* of text and bytes: the last value, too, which has to be decoded */
 };
 
 /* An event name, and what is asked of it. */
@@ -71,5 +71,6 @@ void bucket_destroy(struct bucket *b); /* NULL is fine */
 /* Stream by stream, each in order of time; false at the end. Good until bucket_destroy. */
 bool bucket_next(struct bucket *b, struct bucket_row *out);
 struct scan_loss bucket_damaged(const struct bucket *b);
+size_t bucket_bytes(const struct bucket *b); /* memory that it holds */
 
 #endif

@@ -138,7 +138,8 @@ static bool plan_column(const struct bucket *b, const struct chunk_work *w, stru
     enum where_answer answer = WHERE_ALL;
     if (b->spec.is_each)
         answer = where_test_summary(&b->each[type], s);
-    c->is_read = !w->is_in_one || w->reads_where || answer == WHERE_SOME || asked->wants_text;
+    c->is_read = !w->is_in_one || w->reads_where || answer == WHERE_SOME ||
+                 (asked->wants_text && value_is_text(type));
     return answer != WHERE_NONE;
 }
 
@@ -300,7 +301,7 @@ static int add_column(struct bucket *b, const struct chunk_work *w, const struct
     if (s.count == 0)
         return 0;
     int r = cells_get(&b->cells, stream, seg->step, &cell);
-    if (r == 0 && w->table->asked->columns[work->at].wants_text &&
+    if (r == 0 && value_is_text(c.type) && w->table->asked->columns[work->at].wants_text &&
         s.last_ns >= cell->columns[work->at].last_ns)
         r = bucket_take_text(b, &c, seg->to, &s);
     if (r == 0)

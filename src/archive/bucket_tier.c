@@ -118,7 +118,8 @@ static bool wants_text(const struct fold_table *t, const struct blob_chunk *c)
 {
     for (uint32_t i = 0; i < c->n_columns; i++) {
         const struct tier_column *of = &t->tier.of[c->ids[i]];
-        if (of->part == TIER_LAST && t->asked->columns[of->at].wants_text)
+        if (of->part == TIER_LAST && t->asked->columns[of->at].wants_text &&
+            value_is_text(t->asked->def->columns[t->asked->columns[of->at].id].type))
             return true;
     }
     return false;

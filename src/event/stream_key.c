@@ -81,24 +81,25 @@ bool stream_key_next(struct slice *fields, struct slice *name, struct value *val
     return !c.bad;
 }
 
+void stream_key_print_field(struct strbuf *out, size_t from, struct slice name, struct value v)
+{
+    strbuf_printf(out, "%s%.*s=", out->n > from ? "," : "", SLICE_ARG(name));
+    if (v.type == VALUE_TEXT)
+        strbuf_add_slice(out, value_slice(v));
+    else if (v.type == VALUE_INT)
+        strbuf_printf(out, "%" PRId64, v.i);
+    else if (v.type == VALUE_FLOAT)
+        strbuf_printf(out, "%.17g", v.f);
+    else if (v.type == VALUE_BYTES)
+        strbuf_printf(out, "%" PRIu32 " bytes", v.n);
+    else
+        strbuf_printf(out, "%" PRIu64, v.u);
+}
+
 void stream_key_print(struct strbuf *out, const struct event *e)
 {
-    const char *comma = "";
-    for (uint32_t i = 0; i < e->schema->n_fields; i++) {
-        if (!is_key(e, i))
-            continue;
-        const struct value *v = &e->values[i];
-        strbuf_printf(out, "%s%.*s=", comma, SLICE_ARG(e->schema->fields[i].name));
-        comma = ",";
-        if (v->type == VALUE_TEXT)
-            strbuf_add_slice(out, value_slice(*v));
-        else if (v->type == VALUE_INT)
-            strbuf_printf(out, "%" PRId64, v->i);
-        else if (v->type == VALUE_FLOAT)
-            strbuf_printf(out, "%.17g", v->f);
-        else if (v->type == VALUE_BYTES)
-            strbuf_printf(out, "%" PRIu32 " bytes", v->n);
-        else
-            strbuf_printf(out, "%" PRIu64, v->u);
-    }
+    size_t from = out->n;
+    for (uint32_t i = 0; i < e->schema->n_fields; i++)
+        if (is_key(e, i))
+            stream_key_print_field(out, from, e->schema->fields[i].name, e->values[i]);
 }

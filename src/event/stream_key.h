@@ -24,5 +24,7 @@ struct stream_key_parts stream_key_split(struct slice key);
 bool stream_key_next(struct slice *fields, struct slice *name, struct value *value);
 /* The key fields for a person: "device=sda,mode=read"; nothing when there are none. */
 void stream_key_print(struct strbuf *out, const struct event *e);
+/* One of them; from: where the first of its event began. */
+void stream_key_print_field(struct strbuf *out, size_t from, struct slice name, struct value v);
 
 #endif

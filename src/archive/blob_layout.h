@@ -23,7 +23,8 @@ enum {
 enum { BLOB_MARK_SIZE = 7, BLOB_VERSION = 1 };
 
 enum {
-    BLOB_FRAME_SIZE = 48 << 10, /* a frame is closed when it has so many bytes, before zstd */
+    BLOB_FRAME_SIZE = 16 << 10, /* of small pieces that share one, before zstd */
+    BLOB_ALONE = 256,           /* a piece of so many bytes has a frame of its own; part of the format */
     BLOB_INLINE_MAX = 24,       /* a piece of at most so many bytes is in the directory */
     BLOB_SECTIONS_MAX = 1 << 16,
     BLOB_CHUNKS_MAX = 1 << 20,

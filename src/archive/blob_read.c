@@ -145,9 +145,9 @@ static void read_frames(struct reading *r)
     struct frame *frames = take(r, d->n_frames, sizeof *frames);
     uint64_t at = BLOB_HEAD, unpacked = 0;
     for (uint32_t i = 0; i < d->n_frames && !r->c.bad; i++) {
-        uint64_t n = cursor_varint(&r->c), u = cursor_varint(&r->c);
+        uint64_t u = cursor_varint(&r->c), fewer = cursor_varint(&r->c), n = u - fewer;
         uint32_t crc = cursor_u32(&r->c);
-        if (n == 0 || n > u || n > BLOB_BODY_MAX || u > BLOB_BODY_MAX) {
+        if (fewer >= u || u > BLOB_BODY_MAX) {
             (void)fail(r, E_PROTO);
             return;
         }
@@ -496,8 +496,6 @@ static uint32_t frame_at(const struct directory *d, uint64_t at)
 /* The piece is at *at of the unpacked body, which moves on. false: not within one frame. */
 static bool set_place(const struct directory *d, struct place *p, uint64_t *at)
 {
-    if (p->here)
-        return true;
     if (*at + p->n > d->unpacked)
         return false;
     p->frame = frame_at(d, *at);
@@ -506,33 +504,43 @@ static bool set_place(const struct directory *d, struct place *p, uint64_t *at)
     return p->n <= d->frames[p->frame].unpacked - p->at;
 }
 
-/* Of one section, which begins at `at`; starts: of each kind of piece and each column. Returns where the next
- * one begins; UINT64_MAX: it is wrong. */
-static uint64_t place_section(struct directory *d, uint32_t section, uint64_t at, uint64_t *starts)
+/* Is it in the body, among those that have a frame of their own, or those that share one? */
+static bool is_among(const struct place *p, bool is_alone)
+{
+    return !p->here && (p->n >= BLOB_ALONE) == is_alone;
+}
+
+/* Of one section and those, which begin at `at`; starts: of each kind of piece and each column. Returns where the
+ * next section's begin; UINT64_MAX: it is wrong. */
+static uint64_t place_section(struct directory *d, uint32_t section, bool is_alone, uint64_t at,
+                              uint64_t *starts)
 {
     uint32_t n = PIECE_FIXED + d->d.tables[section].n_columns;
+    uint32_t from = d->first[section], to = d->first[section + 1];
     memset(starts, 0, n * sizeof *starts);
-    for (uint32_t i = d->first[section]; i < d->first[section + 1]; i++) {
+    for (uint32_t i = from; i < to; i++) {
         const struct chunk *c = &d->chunks[i];
         for (uint32_t k = 0; k < PIECE_FIXED; k++)
-            starts[k] += c->fixed[k].here ? 0 : c->fixed[k].n;
+            starts[k] += is_among(&c->fixed[k], is_alone) ? c->fixed[k].n : 0;
         for (uint32_t k = 0; k < d->d.chunks[i].n_columns; k++)
-            starts[PIECE_FIXED + d->d.chunks[i].ids[k]] += c->columns[k].here ? 0 : c->columns[k].n;
+            starts[PIECE_FIXED + d->d.chunks[i].ids[k]] += is_among(&c->columns[k], is_alone) ? c->columns[k].n : 0;
     }
     for (uint32_t k = 0; k < n; k++) {
         uint64_t size = starts[k];
         starts[k] = at;
         at += size;
     }
-    bool is_right = true;
-    for (uint32_t i = d->first[section]; i < d->first[section + 1]; i++) {
+    for (uint32_t i = from; i < to; i++) {
         struct chunk *c = &d->chunks[i];
         for (uint32_t k = 0; k < PIECE_FIXED; k++)
-            is_right = is_right && set_place(d, &c->fixed[k], &starts[k]);
+            if (is_among(&c->fixed[k], is_alone) && !set_place(d, &c->fixed[k], &starts[k]))
+                return UINT64_MAX;
         for (uint32_t k = 0; k < d->d.chunks[i].n_columns; k++)
-            is_right = is_right && set_place(d, &c->columns[k], &starts[PIECE_FIXED + d->d.chunks[i].ids[k]]);
+            if (is_among(&c->columns[k], is_alone) &&
+                !set_place(d, &c->columns[k], &starts[PIECE_FIXED + d->d.chunks[i].ids[k]]))
+                return UINT64_MAX;
     }
-    return is_right ? at : UINT64_MAX;
+    return at;
 }
 
 /* Pieces and frames must come out even. */
@@ -541,8 +549,8 @@ static int place_pieces(struct directory *d)
     uint64_t *starts = mem_try_alloc((PIECE_FIXED + ROWS_COLUMNS_MAX) * sizeof *starts), at = 0;
     if (!starts)
         return -ENOMEM;
-    for (uint32_t i = 0; i < d->d.n_sections && at != UINT64_MAX; i++)
-        at = place_section(d, i, at, starts);
+    for (uint32_t i = 0; i < 2 * d->d.n_sections && at != UINT64_MAX; i++)
+        at = place_section(d, i % d->d.n_sections, i >= d->d.n_sections, at, starts);
     mem_free(starts);
     return at == d->unpacked ? 0 : E_PROTO;
 }
@@ -797,7 +805,7 @@ static int read_numbers(struct source *s, const struct place *p, uint32_t n, uin
     struct slice piece;
     uint64_t *v = arena_alloc(s->arena, n * sizeof *v);
     int r = v ? find_piece(s, p, &piece) : -ENOMEM;
-    r = r < 0 ? r : column_get_numbers(piece, VALUE_UINT, n, v);
+    r = r < 0 ? r : column_get_numbers(piece, n, v);
     if (r == 0)
         *out = v;
     return r;
@@ -839,7 +847,7 @@ static int read_seqs(struct source *s, const struct chunk *c, const struct blob_
         return r;
     struct cursor in = cursor_of(piece);
     uint64_t first = b->by.first_seq[0] + (uint64_t)unzigzag(cursor_varint(&in));
-    r = column_get_numbers(cursor_bytes(&in, cursor_left(&in)), VALUE_UINT, b->n_rows, v);
+    r = column_get_numbers(cursor_bytes(&in, cursor_left(&in)), b->n_rows, v);
     if (r < 0)
         return r;
     for (uint32_t i = 0; i < b->n_rows; i++)
@@ -872,7 +880,7 @@ static int read_row_origins(struct source *s, const struct chunk *c, const struc
     }
     memset(v, 0, b->n_rows * sizeof *v);
     if (n > 1)
-        r = column_get_numbers(cursor_bytes(&in, cursor_left(&in)), VALUE_UINT, b->n_rows, v);
+        r = column_get_numbers(cursor_bytes(&in, cursor_left(&in)), b->n_rows, v);
     for (uint32_t i = 0; i < b->n_rows && r == 0; i++) {
         places[i] = (uint16_t)v[i];
         r = v[i] < n ? 0 : E_PROTO;

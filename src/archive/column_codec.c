@@ -2,17 +2,17 @@
 /* Layout of a column: the bitmap, if a row has no value; then the values of those rows that have one.
  *
  *   bitmap   numbers: its words of 64 bits, as text (a varint length before them)
- *   numbers  event/pack.h
+ *   numbers  number_codec.c
  *   text     u8 form, then
  *            plain       text: lengths as numbers; the bytes of all
  *            dictionary  varint n; text: their lengths as numbers; text: their bytes; their places a row as numbers
  */
 #include "archive/column_codec.h"
 
+#include "archive/number_codec.h"
 #include "base/cursor.h"
 #include "base/hash.h"
 #include "base/mem.h"
-#include "event/pack.h"
 
 #include <errno.h>
 
@@ -20,6 +20,7 @@ enum text_form { TEXT_PLAIN = 0, TEXT_DICTIONARY = 1 };
 enum { SLOTS = 2 * ROWS_CHUNK_MAX, WORDS_MAX = ROWS_CHUNK_MAX / 64 };
 
 struct column_codec {
+    struct number_codec *numbers;
     uint64_t dense[ROWS_CHUNK_MAX];   /* values of the rows that have one */
     uint64_t lengths[ROWS_CHUNK_MAX]; /* of text */
     uint64_t places[ROWS_CHUNK_MAX];  /* of rows in the dictionary */
@@ -32,7 +33,13 @@ struct column_codec {
 
 struct column_codec *column_codec_create(void)
 {
-    return mem_try_alloc(sizeof(struct column_codec));
+    struct column_codec *k = mem_try_alloc(sizeof *k);
+    if (k)
+        k->numbers = number_codec_create();
+    if (k && k->numbers)
+        return k;
+    column_codec_destroy(k);
+    return NULL;
 }
 
 void column_codec_destroy(struct column_codec *k)
@@ -40,32 +47,15 @@ void column_codec_destroy(struct column_codec *k)
     if (!k)
         return;
     strbuf_fini(&k->part);
+    number_codec_destroy(k->numbers);
     mem_free(k);
-}
-
-/* ---------------------------------------------------------------- numbers */
-
-void column_put_numbers(struct column_codec *k, uint8_t type, const uint64_t *v, uint32_t n,
-                        struct strbuf *out)
-{
-    (void)k;
-    (void)type;
-    pack_write(out, v, n);
-}
-
-int column_get_numbers(struct slice in, uint8_t type, uint32_t n, uint64_t *v)
-{
-    (void)type;
-    struct cursor c = cursor_of(in);
-    pack_read(&c, v, n);
-    return c.bad || cursor_left(&c) ? E_PROTO : 0;
 }
 
 /* As text: with its length before it. */
 static int put_part(struct column_codec *k, const uint64_t *v, uint32_t n, struct strbuf *out)
 {
     strbuf_reset(&k->part);
-    column_put_numbers(k, VALUE_UINT, v, n, &k->part);
+    number_put(k->numbers, VALUE_UINT, v, n, &k->part);
     if (strbuf_failed(&k->part))
         return -ENOMEM;
     strbuf_add_text(out, strbuf_slice(&k->part));
@@ -94,7 +84,7 @@ static int get_bitmap(struct cursor *c, uint32_t n, uint32_t count, struct arena
     uint64_t *words = arena_alloc(arena, n_words * sizeof *words);
     if (!words)
         return -ENOMEM;
-    if (column_get_numbers(cursor_text(c), VALUE_UINT, n_words, words) < 0 || c->bad)
+    if (number_get(cursor_text(c), VALUE_UINT, n_words, words) < 0 || c->bad)
         return E_PROTO;
     for (uint32_t i = 0; i < n_words; i++)
         bits += (uint32_t)__builtin_popcountll(words[i]);
@@ -168,7 +158,7 @@ static int put_dictionary(struct column_codec *k, uint32_t n_entries, uint32_t c
     strbuf_add_varint(out, bytes);
     for (uint32_t i = 0; i < n_entries; i++)
         strbuf_add_slice(out, k->texts[k->entries[i]]);
-    column_put_numbers(k, VALUE_UINT, k->places, count, out);
+    number_put(k->numbers, VALUE_UINT, k->places, count, out);
     return 0;
 }
 
@@ -193,7 +183,7 @@ static int get_lengths(struct cursor *c, uint32_t n, struct arena *arena, uint64
     uint64_t *lengths = arena_alloc(arena, n * sizeof *lengths);
     if (!lengths)
         return -ENOMEM;
-    if (column_get_numbers(cursor_text(c), VALUE_UINT, n, lengths) < 0 || c->bad)
+    if (number_get(cursor_text(c), VALUE_UINT, n, lengths) < 0 || c->bad)
         return E_PROTO;
     *sum = 0;
     for (uint32_t i = 0; i < n; i++) {
@@ -234,7 +224,7 @@ static int get_dictionary(struct cursor *c, uint32_t count, struct arena *arena,
         return -ENOMEM;
     for (uint32_t i = 0; i < n; i++)
         entries[i] = cursor_bytes(&bytes, lengths[i]);
-    if (column_get_numbers(cursor_bytes(c, cursor_left(c)), VALUE_UINT, count, places) < 0)
+    if (number_get(cursor_bytes(c, cursor_left(c)), VALUE_UINT, count, places) < 0)
         return E_PROTO;
     for (uint32_t i = 0; i < count; i++) {
         if (places[i] >= n)
@@ -282,6 +272,16 @@ static int get_texts(struct cursor *c, uint32_t n, uint32_t count, struct arena 
 
 /* ---------------------------------------------------------------- columns */
 
+void column_put_numbers(struct column_codec *k, const uint64_t *v, uint32_t n, struct strbuf *out)
+{
+    number_put(k->numbers, VALUE_UINT, v, n, out);
+}
+
+int column_get_numbers(struct slice in, uint32_t n, uint64_t *v)
+{
+    return number_get(in, VALUE_UINT, n, v);
+}
+
 /* The values of the rows that have one, side by side. */
 static const uint64_t *gather_numbers(struct column_codec *k, const struct column *c, uint32_t n)
 {
@@ -304,7 +304,7 @@ int column_put(struct column_codec *k, const struct column *c, uint32_t n, uint3
     if (value_is_text(c->type))
         r = put_texts(k, c, n, count, out);
     else
-        column_put_numbers(k, c->type, gather_numbers(k, c, n), count, out);
+        number_put(k->numbers, c->type, gather_numbers(k, c, n), count, out);
     return r < 0 ? r : strbuf_failed(out) ? -ENOMEM : 0;
 }
 
@@ -321,7 +321,7 @@ int column_get(struct slice in, uint32_t n, uint32_t count, struct arena *arena,
     uint64_t *v = arena_alloc(arena, n * sizeof *v);
     if (!v)
         return -ENOMEM;
-    if (column_get_numbers(cursor_bytes(&c, cursor_left(&c)), out->type, count, v) < 0)
+    if (number_get(cursor_bytes(&c, cursor_left(&c)), out->type, count, v) < 0)
         return E_PROTO;
     if (present)
         spread(v, n, count, present);

@@ -19,12 +19,11 @@ struct column_codec; /* an encoder's memory, about 1 MiB; one thread */
 struct column_codec *column_codec_create(void);  /* NULL: no memory */
 void column_codec_destroy(struct column_codec *k); /* NULL is fine */
 
-/* Appends n numbers of 8 bytes (INT, UINT, FLOAT, BOOL), 1..ROWS_CHUNK_MAX of them. out remembers that there
- * was no memory. */
-void column_put_numbers(struct column_codec *k, uint8_t type, const uint64_t *v, uint32_t n,
-                        struct strbuf *out);
+/* Appends n numbers that are not a column (times, levels, ...), 1..ROWS_CHUNK_MAX of them. out remembers that
+ * there was no memory. */
+void column_put_numbers(struct column_codec *k, const uint64_t *v, uint32_t n, struct strbuf *out);
 /* Reads exactly all of in: 0, or E_PROTO and v holds anything. */
-int column_get_numbers(struct slice in, uint8_t type, uint32_t n, uint64_t *v);
+int column_get_numbers(struct slice in, uint32_t n, uint64_t *v);
 
 /* A whole column of n rows, of which count > 0 have a value. E_LIMIT: more than COLUMN_TEXT_MAX; -ENOMEM. */
 int column_put(struct column_codec *k, const struct column *c, uint32_t n, uint32_t count,

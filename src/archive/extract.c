@@ -63,6 +63,7 @@ struct extract {
     int64_t from_ns, to_ns; /* both in */
     bool has_window;
     struct arena arena;
+    size_t used; /* bytes of it */
     struct piece **pieces;
     size_t n_pieces, max_pieces;
     struct piece **heap;
@@ -103,6 +104,7 @@ static void drop_window(struct extract *x)
     x->n_pieces = x->n_heap = x->n_order = x->at_order = 0;
     mem_free(x->order);
     x->order = NULL;
+    x->used = 0;
     arena_reset(&x->arena);
 }
 
@@ -397,12 +399,13 @@ static int reserve_piece(struct extract *x)
     return 0;
 }
 
-static struct value copy_value(struct arena *a, struct value v, bool *has_failed)
+static struct value copy_value(struct extract *x, struct value v, bool *has_failed)
 {
     if (!value_is_text(v.type))
         return v;
-    struct slice s = arena_copy(a, value_slice(v));
+    struct slice s = arena_copy(&x->arena, value_slice(v));
     *has_failed |= !s.p;
+    x->used += s.n;
     v.p = s.p;
     return v;
 }
@@ -440,12 +443,13 @@ static int add_piece(struct extract *x, const struct scan_chunk *c, const struct
     bool has_failed = !values;
     if (!values)
         return -ENOMEM;
+    x->used += (to - from) * (ROW_COST + n_fields * sizeof *values) + sizeof *p;
     *p = (struct piece){.host = k->parts.host, .prog = k->parts.prog, .values = values, .number = x->n_pieces};
     for (uint32_t row = from; row < to; row++) {
         memcpy(values, k->values, k->n * sizeof *values);
         values += k->n;
         for (uint32_t i = 0; i < n_columns; i++)
-            *values++ = copy_value(&x->arena, column_value(columns[i], row), &has_failed);
+            *values++ = copy_value(x, column_value(columns[i], row), &has_failed);
     }
     if (has_failed || !copy_heads(x, p, r, from, to))
         return -ENOMEM;
@@ -562,11 +566,8 @@ static int read_window(struct extract *x)
         }
         struct scan_loss before = x->loss;
         int r = 1;
-        while (r > 0 && x->arena.total <= x->window_max) {
+        while (r > 0 && (is_instant(x) ? x->n_pieces == 0 : x->used <= x->window_max))
             r = read_more(x);
-            if (r > 0 && is_instant(x) && x->n_pieces)
-                break;
-        }
         if (r < 0)
             return r;
         if (r > 0 && !is_instant(x)) { /* it does not fit */

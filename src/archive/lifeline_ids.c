@@ -150,7 +150,7 @@ static struct value part_value(const struct id_place *p, uint32_t part, uint32_t
     return p->parts[part].key;
 }
 
-static void print_value(struct strbuf *out, struct value v)
+void id_put_value(struct strbuf *out, struct value v)
 {
     char number[NUM_TEXT_MAX];
     switch (v.type) {
@@ -205,7 +205,7 @@ int id_text(const struct id_place *p, uint32_t row, struct strbuf *scratch, stru
         if (i)
             strbuf_add_char(scratch, '+');
         size_t at = scratch->n;
-        print_value(scratch, v);
+        id_put_value(scratch, v);
         if (p->declared->n_fields > 1)
             escape_from(scratch, at);
     }

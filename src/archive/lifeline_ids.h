@@ -59,5 +59,7 @@ size_t id_places(const struct id_set *s, const struct table_def *table, struct s
 /* The id of a row: 1, *out borrowed from rows, key or scratch, which is made new. 0: it has none. E_LIMIT: it
  * is too long; -ENOMEM. */
 int id_text(const struct id_place *p, uint32_t row, struct strbuf *scratch, struct slice *out);
+/* The text of one value: numbers as num.h has them, bytes in base64. */
+void id_put_value(struct strbuf *out, struct value v);
 
 #endif

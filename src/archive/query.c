@@ -12,6 +12,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <poll.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/timerfd.h>
@@ -385,10 +386,12 @@ static void look_at(struct query *q)
     unlock(q->all);
     if (is_done && q->state != QUERY_IS_OVER)
         be_over(q);
-    if (!q->is_closed)
+    if (!q->is_closed) {
         tell(q);
-    else if (is_done)
+    } else if (is_done) {
+        q->all->n_closing--;
         query_free(q);
+    }
 }
 
 static struct query *take_news(struct queries *all)
@@ -553,6 +556,7 @@ static void query_close(struct query *q)
         drop_news(q);
     }
     unlock(all);
+    all->n_closing += is_with_thread;
     if (!is_with_thread) {
         q->result = q->is_done ? q->result : -ECANCELED;
         if (q->state != QUERY_IS_OVER)
@@ -562,6 +566,26 @@ static void query_close(struct query *q)
     if (!all->first)
         set_ticking(all, false);
     look_again(all); /* another one may begin */
+}
+
+/* What was closed while a thread had it is freed when that is done with it. */
+static void free_news(struct queries *all)
+{
+    for (struct query *q; (q = take_news(all));)
+        if (q->is_closed)
+            look_at(q);
+}
+
+static void settle(void *arg)
+{
+    struct queries *all = arg;
+    while (all->n_closing) {
+        struct pollfd p = {.fd = all->wake_fd, .events = POLLIN};
+        eventfd_t n;
+        (void)poll(&p, 1, -1);                /* interrupted: it is looked again */
+        (void)eventfd_read(all->wake_fd, &n); /* only to make it quiet */
+        free_news(all);
+    }
 }
 
 static int queries_fd(void *arg)
@@ -610,7 +634,7 @@ int queries_create(const struct queries_options *o, struct queries **out, struct
     set_defaults(&all->options);
     all->last_given = &all->given;
     all->last_news = &all->news;
-    all->ops = (struct query_ops){query_ask, query_more, query_close, queries_fd, turn, all};
+    all->ops = (struct query_ops){query_ask, query_more, query_close, queries_fd, turn, settle, all};
     (void)pthread_mutex_init(&all->lock, NULL); /* these do not fail on Linux */
     (void)pthread_condattr_init(&monotonic);
     (void)pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
@@ -624,14 +648,6 @@ int queries_create(const struct queries_options *o, struct queries **out, struct
     }
     *out = all;
     return 0;
-}
-
-/* Queries that were closed and that a thread had are freed when it is done with them. */
-static void free_news(struct queries *all)
-{
-    for (struct query *q; (q = take_news(all));)
-        if (q->is_closed)
-            look_at(q);
 }
 
 void queries_destroy(struct queries *all)

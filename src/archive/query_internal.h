@@ -87,6 +87,7 @@ struct queries {
     struct query *telling;
     struct query_thread *threads;
     size_t n_waiting, n_open;
+    size_t n_closing; /* closed, and with a thread */
     struct queries_counts counts;
     int wake_fd, timer_fd, poll_fd;
     bool is_ticking;

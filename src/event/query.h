@@ -63,6 +63,8 @@ struct query_ops {
     /* Readable when turn has something to do; the same for life. */
     int (*fd)(void *arg);
     void (*turn)(void *arg);
+    /* Waits until no thread has a query that was closed: what its access names may go then. */
+    void (*settle)(void *arg);
     void *arg;
 };
 

@@ -489,3 +489,48 @@ bool access_view_shows_property(struct access_view *v, struct slice host, struct
 {
     return access_view_shows_field(v, host, SLICE_LIT("worker"), property);
 }
+
+/* ---------------------------------------------------------------- streams */
+
+/* Of the rules that could be about it, up to the one that certainly is: all must allow. hidden: does any of
+ * them hide the field? NULL = nobody asks. */
+static bool is_certain(const struct access_view *v, const struct resource *of, struct slice field,
+                       bool *hidden)
+{
+    for (size_t i = 0; i < v->n_rules; i++) {
+        enum fit fit = access_fit(v->rules[i], of);
+        if (fit == FIT_NO)
+            continue;
+        if (!(v->rules[i]->may & v->bit))
+            return false;
+        if (hidden)
+            *hidden = *hidden || hides(v->rules[i], of->event, field);
+        if (fit == FIT_ALL)
+            return true;
+    }
+    return false;
+}
+
+bool access_view_certain(const struct access_view *v, struct slice host, struct slice event)
+{
+    char room[EVENT_ORIGIN_MAX];
+    if (!v)
+        return true;
+    struct resource of = {.event = event, .own = v->own};
+    return access_lower(host, room, &of.host) && is_certain(v, &of, (struct slice){"", 0}, NULL);
+}
+
+bool access_view_certain_field(const struct access_view *v, struct slice host, struct slice event,
+                               struct slice field)
+{
+    char room[EVENT_ORIGIN_MAX];
+    bool hidden = false;
+    if (!v)
+        return true;
+    struct resource of = {.event = event, .own = v->own};
+    if (!access_lower(host, room, &of.host) || !is_certain(v, &of, field, &hidden))
+        return false;
+    for (size_t i = 0; i < v->n_hiding && !hidden; i++)
+        hidden = access_fit(v->hiding[i], &of) != FIT_NO && hides(v->hiding[i], event, field);
+    return !hidden;
+}

@@ -12,6 +12,7 @@ void api_ask(struct http_request *r);
 void api_control(struct http_request *r);
 void api_events(struct http_request *r);  /* GET: a stream; POST: publishes */
 void api_watch(struct http_request *r);   /* a stream of what changes in the directory */
+void api_sql(struct http_request *r);     /* a query */
 void api_metrics(struct http_request *r); /* OpenMetrics */
 void api_livez(struct http_request *r);
 void api_readyz(struct http_request *r);

@@ -10,6 +10,7 @@
 #include "gateway/directory_verbs.h"
 #include "gateway/http.h"
 #include "gateway/subscription_verbs.h"
+#include "gateway/tables.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -25,6 +26,8 @@ struct consumers {
     struct directory_verbs *directory_verbs;
     struct ldap_directory *ldap; /* NULL = none */
     struct http *http;           /* NULL = none */
+    struct tables *tables;       /* for SQL */
+    struct event *query;         /* queries have something to tell; NULL = there is no archive */
 };
 
 /* ---------------------------------------------------------------- demand */
@@ -125,6 +128,25 @@ static int open_access(struct consumers *c, struct diag *why)
     return r < 0 ? diag_set(why, r, 0, "%s", err_text(r)) : 0;
 }
 
+static void on_query(evutil_socket_t fd, short what, void *arg)
+{
+    const struct query_ops *ops = arg;
+    (void)fd, (void)what; /* it is readable */
+    ops->turn(ops->arg);
+}
+
+static int open_query(struct consumers *c, struct diag *why)
+{
+    const struct query_ops *ops = c->options.query;
+    c->tables = tables_create(c->options.control);
+    c->options.sessions->query = ops;
+    if (ops)
+        c->query = event_new(c->options.base, ops->fd(ops->arg), EV_READ | EV_PERSIST, on_query,
+                             (void *)(uintptr_t)ops);
+    bool is_good = c->tables && (!ops || (c->query && event_add(c->query, NULL) == 0));
+    return is_good ? 0 : diag_set(why, -ENOMEM, 0, "%s", err_text(-ENOMEM));
+}
+
 static int open_http(struct consumers *c, struct diag *why)
 {
     const struct consumers_options *o = &c->options;
@@ -139,6 +161,7 @@ static int open_http(struct consumers *c, struct diag *why)
                                          .ingest = o->ingest,
                                          .sessions = o->sessions,
                                          .subscriptions = c->subscriptions,
+                                         .query = o->query,
                                          .ledger = o->ledger,
                                          .access = o->access};
     return o->http && *o->http ? http_create(&options, &c->http, why) : 0;
@@ -154,7 +177,7 @@ int consumers_create(const struct consumers_options *o, struct consumers **out, 
         open_subscriptions, /* first: others ask it */
         open_demand,        open_directory, open_latest,
         open_summary,       open_access,    open_ldap, /* behind the directory */
-        open_http,
+        open_query,         open_http,
     };
     int r = 0;
     for (size_t i = 0; i < sizeof parts / sizeof *parts && r == 0; i++)
@@ -179,6 +202,11 @@ void consumers_destroy(struct consumers *c)
     if (!c)
         return;
     http_destroy(c->http);
+    if (c->query)
+        event_free(c->query);
+    if (c->options.query)
+        c->options.query->settle(c->options.query->arg); /* who asked is gone; what they may see may go */
+    tables_destroy(c->tables);
     summary_destroy(c->summary);
     latest_destroy(c->latest);
     demand_destroy(c->demand);
@@ -260,6 +288,11 @@ void consumers_status(const struct consumers *c, struct args_writer *out)
 struct subscriptions *consumers_subscriptions(struct consumers *c)
 {
     return c->subscriptions;
+}
+
+const struct table_ops *consumers_tables(const struct consumers *c, size_t *n)
+{
+    return tables_ops(c->tables, n);
 }
 
 const char *consumers_http(const struct consumers *c)

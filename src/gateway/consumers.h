@@ -5,6 +5,8 @@
 #ifndef GRIDLINE_GATEWAY_CONSUMERS_H
 #define GRIDLINE_GATEWAY_CONSUMERS_H
 
+#include "event/query.h"
+#include "event/table.h"
 #include "gateway/control.h"
 #include "gateway/ingest.h"
 #include "gateway/latest.h"
@@ -32,6 +34,7 @@ struct consumers_options {
     const char *domain, *expect; /* of the directory: directory_feed.h */
     int64_t directory_keep_ns;
     const struct ldap_directory_options *ldap; /* NULL = none */
+    const struct query_ops *query;             /* the archive; NULL = none */
     /* HTTP (http.h): */
     const char *http; /* NULL or "" = none */
     const char *http_names, *http_token, *identity;
@@ -53,6 +56,8 @@ void consumers_worker(struct consumers *c, struct worker *w, enum worker_state b
 /* Named numbers, for `status`. */
 void consumers_status(const struct consumers *c, struct args_writer *out);
 struct subscriptions *consumers_subscriptions(struct consumers *c);
+/* System tables for SQL: tables.h. */
+const struct table_ops *consumers_tables(const struct consumers *c, size_t *n);
 /* http://HOST:PORT; NULL = there is none. */
 const char *consumers_http(const struct consumers *c);
 

@@ -612,6 +612,7 @@ static int open_consumers(struct gateway *g, struct diag *why)
                                               .expect = g->options.expect,
                                               .directory_keep_ns = g->options.directory_keep_ns,
                                               .ldap = &g->options.ldap,
+                                              .query = g->options.query,
                                               .http = g->options.http,
                                               .http_names = g->options.http_names,
                                               .http_token = g->options.http_token,
@@ -676,6 +677,11 @@ int gateway_create(const struct gateway_options *options, struct gateway **out, 
     }
     *out = g;
     return 0;
+}
+
+const struct table_ops *gateway_tables(const struct gateway *g, size_t *n)
+{
+    return consumers_tables(g->consumers, n);
 }
 
 void gateway_destroy(struct gateway *g)

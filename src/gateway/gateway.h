@@ -9,6 +9,8 @@
 
 #include "base/err.h"
 #include "event/encoding.h"
+#include "event/query.h"
+#include "event/table.h"
 #include "gateway/access_table.h"
 #include "gateway/ldap_directory.h"
 #include "gateway/observer.h"
@@ -60,6 +62,7 @@ struct gateway_options {
     int64_t directory_keep_ns;             /* 0 = a day */
     struct ldap_directory_options ldap;    /* where the directory is published; uri NULL or "": nowhere */
     const struct gateway_archive *archive; /* NULL = none */
+    const struct query_ops *query;         /* SQL over it; NULL = none */
 };
 
 struct gateway;
@@ -67,6 +70,8 @@ struct gateway;
 int gateway_create(const struct gateway_options *options, struct gateway **out, struct diag *why);
 void gateway_destroy(struct gateway *g); /* NULL is fine */
 int gateway_run(struct gateway *g);
+/* What it knows, as tables for SQL; while it lives. */
+const struct table_ops *gateway_tables(const struct gateway *g, size_t *n);
 
 /* Prints what a journal holds, also of one in use: the events in this encoding, or without one a line of JSON
  * for each block (producer, epoch, first_seq, count). Lost records are named on stderr; E_DAMAGE then. */

@@ -44,6 +44,7 @@ struct http_options {
     struct ingest *ingest;
     struct sessions *sessions;
     struct subscriptions *subscriptions;
+    const struct query_ops *query; /* NULL: no archive here */
     const struct ledger *ledger;
     const struct access *access; /* NULL: what is built in */
 };

@@ -9,6 +9,7 @@
 #include "event/encoding.h"
 #include "gateway/channel.h"
 #include "gateway/session_consumer.h"
+#include "gateway/session_query.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -36,6 +37,7 @@ struct session {
     struct channel **relayed; /* by number, n_relayed of them; NULL where there is none */
     size_t n_relayed;
     struct session_consumer *consumer; /* NULL: it has not subscribed */
+    struct session_queries *queries;   /* NULL: it has not queried */
     struct decoder *decoder;           /* LINES */
     uint64_t bad_lines;
     uint8_t state; /* enum session_state */
@@ -102,6 +104,7 @@ static void destroy(struct session *s)
         s->next->previous = s->previous;
     ingest_forget(all->ingest, &s->source);
     session_consumer_destroy(s->consumer);
+    session_query_destroy(s->queries);
     if (all->control)
         control_forget(all->control, &s->asker);
     all->n--;
@@ -131,8 +134,9 @@ void session_send(struct session *s)
     struct strbuf *out = &s->all->out;
     bool is_lost = strbuf_failed(out) || stream_send(s->io, strbuf_slice(out)) < 0;
     strbuf_reset(out);
-    size_t max =
-        SESSION_OUTPUT_MAX + (s->consumer ? FRAME_PAYLOAD_MAX : 0); /* a frame of events may be there */
+    size_t max = SESSION_OUTPUT_MAX +
+                 (s->consumer ? FRAME_PAYLOAD_MAX : 0) + /* a frame of events may be there */
+                 session_query_room(s->queries);
     if (s->state == SESSION_CLOSING || (!is_lost && stream_waiting(s->io) <= max))
         return;
     if (log_limit_pass(&s->all->limit))
@@ -516,6 +520,8 @@ static void on_frame(struct session *s, const struct frame *f)
         on_control(s, f->payload);
     else if (s->role == PEER_CONSUMER && s->all->subscriptions && session_consumer_takes(f->type))
         session_consumer_frame(&s->consumer, s, f);
+    else if (s->role == PEER_CONSUMER && session_query_takes(f->type))
+        session_query_frame(&s->queries, s, f);
     else if (f->type < FRAME_OPTIONAL && f->type != FRAME_PONG)
         session_protocol_error(s, "a frame that is not expected here");
 }
@@ -703,10 +709,13 @@ static void on_end(void *arg, int error, const char *why)
 static void on_drained(void *arg)
 {
     struct session *s = arg;
-    if (s->state == SESSION_CLOSING)
+    if (s->state == SESSION_CLOSING) {
         destroy(s);
-    else
-        session_consumer_writable(s->consumer);
+        return;
+    }
+    session_consumer_writable(s->consumer);
+    if (stream_waiting(s->io) == 0)
+        session_query_writable(s->queries);
 }
 
 static const struct stream_ops stream_callbacks = {on_data, on_ready, on_end, on_drained};

@@ -13,6 +13,7 @@
 #ifndef GRIDLINE_GATEWAY_SESSION_H
 #define GRIDLINE_GATEWAY_SESSION_H
 
+#include "event/query.h"
 #include "gateway/access.h"
 #include "gateway/control.h"
 #include "gateway/enrol.h"
@@ -47,6 +48,7 @@ struct sessions {
     struct control *control;
     struct enrol *enrol;
     struct subscriptions *subscriptions; /* NULL: no subscriptions here */
+    const struct query_ops *query;       /* NULL: no archive here */
     const struct access *access;         /* what all who come are judged by; NULL = what is built in */
     /* Who a transport's handshake found; NULL when there are no transports. */
     int (*identify)(struct transport *t, struct access_identity *out);

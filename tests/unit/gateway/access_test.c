@@ -670,6 +670,61 @@ static void test_denials(void **unused)
     access_destroy(t);
 }
 
+/* ---------------------------------------------------------------- streams, for SQL */
+
+static bool certain(const struct access_view *v, const char *host, const char *event)
+{
+    return access_view_certain(v, slice_str(host), slice_str(event));
+}
+
+static bool certain_field(const struct access_view *v, const char *host, const char *event, const char *field)
+{
+    return access_view_certain_field(v, slice_str(host), slice_str(event), slice_str(field));
+}
+
+/* What depends on the target is not certain, whichever way it would go. */
+static void test_certain(void **unused)
+{
+    (void)unused;
+    static const struct access_row rows[] = {
+        ROW(.who = "token:a", .may = BIT(QUERY), .hosts = "web*", .events = "cpu", .hide = "user"),
+        ROW(.who = "token:a", .may = BIT(QUERY), .events = "ping", .targets = "router*"),
+        ROW(.who = "token:a", .may_not = BIT(QUERY), .hosts = "db*"),
+        ROW(.who = "token:b", .may_not = BIT(QUERY), .targets = "secret"),
+        ROW(.who = "token:b", .may = BIT(QUERY), .hosts = "web1"),
+        ROW(.who = "token:c", .may = BIT(QUERY), .targets = "router*", .hide = "rtt"),
+        ROW(.who = "token:c", .may = BIT(QUERY)),
+        ROW(.who = "token", .hide = "cpu.nice", .hosts = "web2"),
+    };
+    struct access *t = TABLE(rows);
+    struct access_identity a = somebody(t, ACCESS_TOKEN, "a"), b = somebody(t, ACCESS_TOKEN, "b"),
+                           c = somebody(t, ACCESS_TOKEN, "c");
+    struct access_view *v = view_of(&a, ACCESS_QUERY);
+    assert_true(certain(v, "WEB1", "cpu"));
+    assert_true(certain_field(v, "web1", "cpu", "system"));
+    assert_false(certain_field(v, "web1", "cpu", "user"));
+    assert_true(certain_field(v, "web1", "cpu", "nice"));
+    assert_false(certain_field(v, "web2", "cpu", "nice"));
+    assert_false(certain(v, "web1", "disk"));
+    assert_false(certain(v, "", "cpu")); /* an event without a host is of no host */
+    assert_false(certain(v, "db1", "cpu"));
+    assert_false(certain(v, "db1", "ping")); /* of routers only */
+    assert_true(access_view_shows(v, SLICE_LIT(""), SLICE_LIT("ping")));
+    access_view_destroy(v);
+    v = view_of(&b, ACCESS_QUERY);
+    assert_false(certain(v, "web1", "cpu")); /* unless its target is secret */
+    access_view_destroy(v);
+    v = view_of(&c, ACCESS_QUERY);
+    assert_true(certain(v, "web1", "ping"));               /* either row says yes, */
+    assert_false(certain_field(v, "web1", "ping", "rtt")); /* and one of them hides it */
+    assert_true(certain_field(v, "web1", "ping", "ttl"));
+    assert_true(certain(v, "", "ping"));
+    access_view_destroy(v);
+    assert_true(certain(NULL, "web1", "cpu"));
+    assert_true(certain_field(NULL, "web1", "cpu", "user"));
+    access_destroy(t);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -680,7 +735,7 @@ int main(void)
         cmocka_unit_test(test_targets),           cmocka_unit_test(test_same),
         cmocka_unit_test(test_views_agree),       cmocka_unit_test(test_many_schemas),
         cmocka_unit_test(test_no_memory),         cmocka_unit_test(test_tokens),
-        cmocka_unit_test(test_denials),
+        cmocka_unit_test(test_denials),           cmocka_unit_test(test_certain),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

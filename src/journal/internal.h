@@ -77,7 +77,7 @@ void segment_finish(struct journal *j, bool seal);
 int segment_delete(struct journal *j);
 
 /* scan.c: the records of one segment, also behind damage. */
-struct scan {
+struct journal_scan {
     const struct journal *journal;
     int fd; /* -1 = not open */
     uint64_t first;
@@ -99,12 +99,12 @@ struct record {
 };
 
 /* Opens segment first; s was zeroed or closed (the window is kept). E_VERSION; a damaged head is no error. */
-int scan_open(struct scan *s, const struct journal *j, uint64_t first);
-void scan_close(struct scan *s);
-void scan_fini(struct scan *s);
+int journal_scan_open(struct journal_scan *s, const struct journal *j, uint64_t first);
+void journal_scan_close(struct journal_scan *s);
+void scan_fini(struct journal_scan *s);
 /* The next valid record, or seal, with a number in [at_least, limit): 1; 0 when the segment has no more (the
  * offset is then unchanged, so that what is appended later is found by the next call); or an error. */
-int scan_next(struct scan *s, uint64_t at_least, uint64_t limit, struct record *out);
+int journal_scan_next(struct journal_scan *s, uint64_t at_least, uint64_t limit, struct record *out);
 
 /* cursor.c */
 int cursor_load(struct journal *j, const char *file_name);

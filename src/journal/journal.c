@@ -112,12 +112,12 @@ static int take_lock(struct journal *j)
  * records that were read, but none that was acknowledged.) */
 static int recover_newest(struct journal *j, uint64_t first)
 {
-    struct scan s = {.fd = -1};
+    struct journal_scan s = {.fd = -1};
     uint64_t next = first;
     struct record rec;
-    int r = scan_open(&s, j, first);
+    int r = journal_scan_open(&s, j, first);
     if (r == 0) {
-        while ((r = scan_next(&s, next, UINT64_MAX, &rec)) > 0)
+        while ((r = journal_scan_next(&s, next, UINT64_MAX, &rec)) > 0)
             next = rec.head.number + (rec.head.type == TYPE_SEAL ? 0 : 1);
     }
     if (r == 0 && !(j->flags & JOURNAL_READONLY))

@@ -18,7 +18,7 @@
 struct journal_reader {
     struct journal *journal;
     uint64_t next; /* number of the next item */
-    struct scan scan;
+    struct journal_scan scan;
     bool is_ahead; /* ahead was read, but a gap had to be given first */
     struct record ahead;
     struct {
@@ -94,7 +94,7 @@ static int enter(struct journal_reader *r, struct journal_item *out)
     uint64_t limit = limit_of(j, first);
     if (r->next >= limit)
         return E_NODATA;
-    int rc = scan_open(&r->scan, j, first);
+    int rc = journal_scan_open(&r->scan, j, first);
     if (rc == -ENOENT && limit != UINT64_MAX && !(j->flags & JOURNAL_READONLY))
         return give_gap(r, limit, 0, 0, out);
     if (rc < 0)
@@ -110,7 +110,7 @@ static void leave(struct journal_reader *r)
     r->left.first = r->scan.first;
     r->left.id = r->scan.id;
     r->left.offset = r->scan.offset;
-    scan_close(&r->scan);
+    journal_scan_close(&r->scan);
 }
 
 /* The next item of the open segment: 0, or 1 = it has no more, or an error. */
@@ -120,7 +120,7 @@ static int next_here(struct journal_reader *r, struct journal_item *out)
     struct record rec;
     while (r->next < limit) {
         uint64_t from = r->scan.offset;
-        int rc = scan_next(&r->scan, r->next, limit, &rec);
+        int rc = journal_scan_next(&r->scan, r->next, limit, &rec);
         if (rc < 0)
             return rc;
         if (rc == 0)

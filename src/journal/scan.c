@@ -24,7 +24,7 @@ enum { WINDOW = 64 * 1024, BLOCK = 4096 };
 
 /* Reads up to n bytes at offset block by block, after a bulk read met EIO. Unreadable blocks become zeros:
  * damage like any other. If no block at all is readable the device is gone rather than damaged: -EIO. */
-static ssize_t read_around(const struct scan *s, unsigned char *to, size_t n, uint64_t offset)
+static ssize_t read_around(const struct journal_scan *s, unsigned char *to, size_t n, uint64_t offset)
 {
     size_t got = 0, good = 0;
     while (got < n) {
@@ -44,7 +44,7 @@ static ssize_t read_around(const struct scan *s, unsigned char *to, size_t n, ui
     return good ? (ssize_t)got : -EIO;
 }
 
-static int window_reserve(struct scan *s, size_t n)
+static int window_reserve(struct journal_scan *s, size_t n)
 {
     if (n <= s->window_cap)
         return 0;
@@ -57,7 +57,7 @@ static int window_reserve(struct scan *s, size_t n)
 }
 
 /* Makes n bytes at offset available at *out. Returns 1, or 0 when the file ends before, or an error. */
-static int window_get(struct scan *s, uint64_t offset, size_t n, const unsigned char **out)
+static int window_get(struct journal_scan *s, uint64_t offset, size_t n, const unsigned char **out)
 {
     if (offset < s->window_at || offset - s->window_at > s->window_len ||
         s->window_len - (size_t)(offset - s->window_at) < n) {
@@ -83,7 +83,7 @@ static int window_get(struct scan *s, uint64_t offset, size_t n, const unsigned 
     return 1;
 }
 
-int scan_open(struct scan *s, const struct journal *j, uint64_t first)
+int journal_scan_open(struct journal_scan *s, const struct journal *j, uint64_t first)
 {
     char name[SEGMENT_NAME_SIZE];
     segment_name(name, first);
@@ -113,11 +113,11 @@ int scan_open(struct scan *s, const struct journal *j, uint64_t first)
     }
     if (r == 0 || r == E_DAMAGE)
         return 0;
-    scan_close(s);
+    journal_scan_close(s);
     return r;
 }
 
-void scan_close(struct scan *s)
+void journal_scan_close(struct journal_scan *s)
 {
     if (s->journal)
         io_close(s->journal, s->fd);
@@ -125,15 +125,15 @@ void scan_close(struct scan *s)
     s->window_len = 0;
 }
 
-void scan_fini(struct scan *s)
+void scan_fini(struct journal_scan *s)
 {
-    scan_close(s);
+    journal_scan_close(s);
     mem_free(s->window);
-    *s = (struct scan){.fd = -1};
+    *s = (struct journal_scan){.fd = -1};
 }
 
 /* The tests that need the record's head alone. */
-static bool is_possible(const struct scan *s, const struct record_head *h, uint64_t offset)
+static bool is_possible(const struct journal_scan *s, const struct record_head *h, uint64_t offset)
 {
     if (s->marker ? h->marker != s->marker : h->marker == 0)
         return false;
@@ -142,7 +142,7 @@ static bool is_possible(const struct scan *s, const struct record_head *h, uint6
 }
 
 /* Is there a record at offset? 1 (then *out is filled), 0, or an error. */
-static int probe(struct scan *s, uint64_t offset, struct record *out)
+static int probe(struct journal_scan *s, uint64_t offset, struct record *out)
 {
     const unsigned char *p;
     int r = window_get(s, offset, RECORD_HEAD, &p);
@@ -165,7 +165,7 @@ static int probe(struct scan *s, uint64_t offset, struct record *out)
 }
 
 /* The first place from offset on that holds a record. */
-static int hunt(struct scan *s, uint64_t offset, struct record *out)
+static int hunt(struct journal_scan *s, uint64_t offset, struct record *out)
 {
     for (;; offset += RECORD_ALIGN) {
         int r = probe(s, offset, out);
@@ -178,7 +178,7 @@ static int hunt(struct scan *s, uint64_t offset, struct record *out)
     }
 }
 
-int scan_next(struct scan *s, uint64_t at_least, uint64_t limit, struct record *out)
+int journal_scan_next(struct journal_scan *s, uint64_t at_least, uint64_t limit, struct record *out)
 {
     uint64_t offset = s->offset;
     for (;;) {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* gridline-gateway: arguments and tear-down; the work is in src/gateway. */
+#include "archive/query.h"
 #include "base/clock.h"
 #include "base/directory.h"
 #include "base/log.h"
@@ -133,9 +134,26 @@ static int open_archive(const struct gateway_config *c, struct archiver **out, s
     return *a->dir ? archiver_create(&o, out, why) : 0;
 }
 
+static int mount_tables(struct queries *queries, const struct gateway *g, struct diag *why)
+{
+    size_t n;
+    const struct table_ops *tables = gateway_tables(g, &n);
+    int r = queries_mount(queries, tables, n);
+    return r < 0 ? diag_set(why, r, 0, "%s", err_text(r)) : 0;
+}
+
+static int run_gateway(struct gateway *g)
+{
+    int r = gateway_run(g);
+    if (r < 0)
+        log_error("the loop failed: %s", err_text(r));
+    return r;
+}
+
 static int serve(const struct gateway_config *c)
 {
     struct archiver *archiver = NULL;
+    struct queries *queries = NULL;
     struct gateway_archive archive = {.settled = archiver_settled, .status = archiver_status};
     struct gateway_options options = {.listen = c->listen,
                                       .socket = *c->socket ? c->socket : NULL,
@@ -169,28 +187,30 @@ static int serve(const struct gateway_config *c)
                                       .n_access = c->n_access,
                                       .tokens = c->tokens,
                                       .n_tokens = c->n_tokens};
-    struct gateway *g;
+    struct gateway *g = NULL;
     struct diag why = {0};
     (void)signal(SIGPIPE, SIG_IGN); /* a peer that has gone is an error of its write, not a death */
     (void)signal(SIGXFSZ, SIG_IGN); /* so is a file that may not grow further */
     int r = make_directories(c, &why);
     if (r == 0)
         r = open_archive(c, &archiver, &why);
-    if (archiver) {
+    if (r == 0 && archiver)
+        r = queries_create(&(struct queries_options){.archive = archiver_archive(archiver)}, &queries, &why);
+    if (r == 0 && archiver) {
         archive.arg = archiver;
+        archive.query = queries_ops(queries);
         options.archive = &archive;
     }
     if (r == 0)
         r = gateway_create(&options, &g, &why);
-    if (r < 0) {
+    if (r == 0 && queries)
+        r = mount_tables(queries, g, &why);
+    if (r == 0)
+        r = run_gateway(g);
+    else
         log_error("%s", why.message);
-        archiver_destroy(archiver);
-        return EXIT_FAILED;
-    }
-    r = gateway_run(g);
-    if (r < 0)
-        log_error("the loop failed: %s", err_text(r));
     gateway_destroy(g);
+    queries_destroy(queries); /* before what it has views of, behind those who ask */
     archiver_destroy(archiver);
     return r < 0 ? EXIT_FAILED : EXIT_OK;
 }

@@ -9,7 +9,6 @@
 
 #include "base/err.h"
 #include "event/encoding.h"
-#include "event/query.h"
 #include "event/table.h"
 #include "gateway/access_table.h"
 #include "gateway/ldap_directory.h"
@@ -62,7 +61,6 @@ struct gateway_options {
     int64_t directory_keep_ns;             /* 0 = a day */
     struct ldap_directory_options ldap;    /* where the directory is published; uri NULL or "": nowhere */
     const struct gateway_archive *archive; /* NULL = none */
-    const struct query_ops *query;         /* SQL over it; NULL = none */
 };
 
 struct gateway;

@@ -240,18 +240,33 @@ static void add_domains(struct filling *f)
 
 /* ---------------------------------------------------------------- NAME_latest */
 
-/* Is that event's table called so? The exact name, or what every character that is not of a table's name has
- * become _ in. */
+static bool is_digit(char c)
+{
+    return c >= '0' && c <= '9';
+}
+
+/* As names of events become names of tables: [a-z0-9_] in lower case, everything else _. */
+static char folded(char c)
+{
+    c = slice_lower(c);
+    return (c >= 'a' && c <= 'z') || is_digit(c) ? c : '_';
+}
+
+/* Is that event's table called so: by the exact name, or by what it has become, with a _ before a digit? */
 static bool is_called(struct slice event, struct slice table)
 {
+    if (slice_eq(event, table))
+        return true;
+    if (event.n && is_digit(event.p[0])) {
+        if (table.n == 0 || table.p[0] != '_')
+            return false;
+        table = slice_from(table, 1);
+    }
     if (event.n != table.n)
         return false;
-    for (size_t i = 0; i < event.n; i++) {
-        char c = event.p[i];
-        bool is_plain = (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_';
-        if (table.p[i] != (is_plain ? c : '_') && table.p[i] != c)
+    for (size_t i = 0; i < event.n; i++)
+        if (folded(event.p[i]) != slice_lower(table.p[i]))
             return false;
-    }
     return true;
 }
 
@@ -270,20 +285,36 @@ static void add_event(struct filling *f, const struct event *e)
     check_added(f, batch_builder_add_known(f->builder, &head, e->schema, e->values, NULL));
 }
 
-/* The pattern of event names that could be called so; false: none could. */
+static void add_pattern(struct strbuf *out, struct slice table)
+{
+    for (size_t i = 0; i < table.n; i++) {
+        char c = slice_lower(table.p[i]);
+        if (c == '_')
+            strbuf_add_char(out, '?');
+        else if (c >= 'a' && c <= 'z')
+            strbuf_printf(out, "[%c%c]", c, c - 'a' + 'A');
+        else
+            strbuf_add_char(out, c);
+    }
+}
+
+/* Patterns of event names that could be called so; false: none could. */
 static bool put_pattern(struct filling *f, struct slice table)
 {
     struct strbuf pattern = {0};
-    size_t n = table.n - strlen("_latest");
-    strbuf_add(&f->event, table.p, n);
-    if (!text_is_name(slice_of(table.p, n)))
+    struct slice name = slice_of(table.p, table.n - strlen("_latest"));
+    strbuf_add_slice(&f->event, name);
+    if (!text_is_name(name))
         return false;
-    for (size_t i = 0; i < n; i++)
-        strbuf_add_char(&pattern, table.p[i] == '_' ? '?' : table.p[i]);
+    add_pattern(&pattern, name);
+    if (name.n > 1 && name.p[0] == '_' && is_digit(name.p[1])) {
+        strbuf_add_char(&pattern, ',');
+        add_pattern(&pattern, slice_from(name, 1));
+    }
     args_add_text(&f->question, "event", strbuf_slice(&pattern));
-    bool is_good = !strbuf_failed(&pattern);
+    f->failed = strbuf_failed(&pattern) || strbuf_failed(&f->event) ? -ENOMEM : 0;
     strbuf_fini(&pattern);
-    return is_good;
+    return true;
 }
 
 /* ---------------------------------------------------------------- asking */
@@ -355,7 +386,7 @@ static int begin(const struct source *s, const struct access_identity *who, cons
         args_add_uint(&f->question, "fields", 1);
     if (s->spec->is_latest && !put_pattern(f, slice_str(name)))
         return -ENOENT;
-    return 0;
+    return f->failed;
 }
 
 static int error_of(const struct filling *f)

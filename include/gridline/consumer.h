@@ -186,6 +186,59 @@ GRIDLINE_API int gridline_consumer_summary(gridline_consumer *c, size_t gateway,
                                            const char *host, const char *fields, const char *windows,
                                            gridline_row_fn fn, void *arg);
 
+/* ------------------------------------------------------------------ SQL */
+
+/* A query at a gateway that keeps an archive (docs/sql.md): every event name is a table. Belongs to one
+ * thread at a time, which may be another than its consumer's; the consumer must outlive it.
+ *
+ *     struct gridline_query_options o = {.size = sizeof o, .sql = "SELECT host, one FROM load_latest"};
+ *     gridline_query *q = gridline_query_open(c, 0, &o);
+ *     while (q && gridline_query_next(q, -1) > 0)
+ *         ... gridline_query_value(q, 0, &host) ...
+ *     gridline_query_close(q); */
+typedef struct gridline_query gridline_query;
+
+struct gridline_query_options {
+    size_t size;
+    const char *sql;  /* one statement, which reads */
+    uint64_t time_ms; /* how long it may take; default: as the gateway has it, 30 s */
+    uint64_t rows;    /* how many rows it may give, else it fails; default: 1,000,000 */
+    /* Called from within gridline_query_next, about twice a second while it takes long: how many rows were
+     * looked at so far. NULL = not asked. */
+    void (*progress)(void *arg, uint64_t rows_seen, uint64_t elapsed_ms);
+    void *arg;
+    int connect_ms; /* how long connecting may take; default 10 s */
+};
+
+/* Connects to the i-th gateway of c, on a connection of its own, and asks. NULL: errno and
+ * gridline_consumer_why(c). */
+GRIDLINE_API gridline_query *gridline_query_open(gridline_consumer *c, size_t gateway,
+                                                 const struct gridline_query_options *o);
+/* What still runs is cancelled. NULL is fine. */
+GRIDLINE_API void gridline_query_close(gridline_query *q);
+
+/* 1: a row; 0: there are no more. -EAGAIN: none came within timeout_ms (0: look, do not wait; -1: no limit);
+ * -EINTR: a signal came; both: call again. Others: it failed, after the rows that were given:
+ * gridline_query_why says why, and gridline_query_status what kind of failure the gateway says it is. */
+GRIDLINE_API int gridline_query_next(gridline_query *q, int timeout_ms);
+/* Asks the gateway to stop. gridline_query_next gives -ECANCELED then, or the rows that were on their way. */
+GRIDLINE_API void gridline_query_cancel(gridline_query *q);
+
+/* How many columns the result has, known with the first row or at the end (before: 0); and the name of each,
+ * NULL behind the last. */
+GRIDLINE_API size_t gridline_query_columns(const gridline_query *q);
+GRIDLINE_API const char *gridline_query_column(const gridline_query *q, size_t i);
+/* The i-th value of the row: 1; 0: it is NULL (*out has the name, type 0); -ENOENT behind the last; -ENOMEM.
+ * Types: 'i', 'f', 't', and 'x' for bytes. Text has a NUL behind it, which n does not count; it is borrowed
+ * until the next call of gridline_query_next. */
+GRIDLINE_API int gridline_query_value(gridline_query *q, size_t i, struct gridline_value *out);
+
+/* An enum gridline_status once it has ended by the gateway's word; -EINPROGRESS before that. */
+GRIDLINE_API int gridline_query_status(const gridline_query *q);
+GRIDLINE_API const char *gridline_query_why(const gridline_query *q); /* never NULL */
+/* Rows that damage of the archive kept out of the result; known at the end. */
+GRIDLINE_API uint64_t gridline_query_lost(const gridline_query *q);
+
 #ifdef __cplusplus
 }
 #endif

@@ -7,6 +7,7 @@
  *     feed        one subscription at one gateway: where it is, what to ask for, what of the frames is new
  *     item        what a program looks at
  *     question    latest, summary, control
+ *     query       SQL
  *
  * Nothing is read ahead but the bytes of a frame: a link is stepped until it has one item, and not again
  * before that item is done with. So there is no queue here, and a program that does not read makes its

@@ -21,6 +21,7 @@ struct ask {
     struct strbuf in, out;
     size_t done; /* bytes of in that are read: what was given from them is borrowed until the next call */
     uint64_t request;
+    bool is_used; /* something was asked */
     struct ask_clock clock;
 };
 
@@ -199,7 +200,7 @@ void ask_close(struct ask *a)
 {
     if (!a)
         return;
-    if (a->request) { /* it was of use: say goodbye, without waiting for room */
+    if (a->is_used) { /* it was of use: say goodbye, without waiting for room */
         short wants;
         strbuf_reset(&a->out);
         frame_put_bye(&a->out, BYE_DONE, (struct slice){"", 0});
@@ -213,20 +214,25 @@ void ask_close(struct ask *a)
     mem_free(a);
 }
 
+/* Answered then. */
+static bool is_ping(struct ask *a, const struct frame *f)
+{
+    struct frame_ping ping;
+    int64_t now = clock_utc_ns();
+    if (f->type != FRAME_PING || frame_get_ping(f->payload, &ping) < 0)
+        return false;
+    frame_put_pong(&a->out, &(struct frame_pong){ping.token, ping.t0_ns, now, now});
+    return true;
+}
+
 /* One frame while a question is open: 1 when the last answer is in *end. */
 static int take_frame(struct ask *a, const struct frame *f, ask_row row, void *arg, struct ask_end *end,
                       struct diag *why)
 {
     struct frame_answer answer;
-    struct frame_ping ping;
     if (f->type == FRAME_BYE)
         return dial_explain_bye(a->address.p, f->payload, why);
-    if (f->type == FRAME_PING && frame_get_ping(f->payload, &ping) == 0) {
-        int64_t now = clock_utc_ns();
-        frame_put_pong(&a->out, &(struct frame_pong){ping.token, ping.t0_ns, now, now});
-        return 0;
-    }
-    if (f->type != FRAME_ANSWER)
+    if (is_ping(a, f) || f->type != FRAME_ANSWER)
         return 0; /* other frames are not for a question */
     if (frame_get_answer(f->payload, &answer) < 0)
         return explain(a, E_PROTO, why);
@@ -242,6 +248,7 @@ int ask_run(struct ask *a, const struct ask_question *q, ask_row row, void *arg,
             struct diag *why)
 {
     a->request++;
+    a->is_used = true;
     frame_put_control(&a->out, 0, &(struct frame_control){a->request, q->verb, q->args});
     int r = 0;
     while (r == 0) {
@@ -255,4 +262,29 @@ int ask_run(struct ask *a, const struct ask_question *q, ask_row row, void *arg,
         r = take_frame(a, &f, row, arg, end, why);
     }
     return r < 0 ? r : 0;
+}
+
+/* ---------------------------------------------------------------- other frames */
+
+struct strbuf *ask_out(struct ask *a)
+{
+    a->is_used = true;
+    return &a->out;
+}
+
+int ask_frame(struct ask *a, int64_t until_ns, struct frame *out, struct diag *why)
+{
+    int r = 0;
+    do {
+        if (a->out.n || strbuf_failed(&a->out))
+            r = flush(a, limit(a, 0)); /* all of it, or the connection is of no more use */
+        if (r < 0)
+            return explain(a, r, why);
+        r = next_frame(a, until_ns, out);
+    } while (r == 0 && is_ping(a, out));
+    if (r == -ETIMEDOUT)
+        return -EAGAIN;
+    if (r == 0 && out->type == FRAME_BYE)
+        return dial_explain_bye(a->address.p, out->payload, why);
+    return r == -EINTR ? r : r < 0 ? explain(a, r, why) : 0;
 }

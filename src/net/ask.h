@@ -60,4 +60,13 @@ typedef int (*ask_row)(void *arg, const struct frame_answer *row);
 int ask_run(struct ask *a, const struct ask_question *q, ask_row row, void *arg, struct ask_end *end,
             struct diag *why);
 
+/* ---------------------------------------------------------------- other frames, for ask_query.h */
+
+/* What is appended here is sent by the next ask_frame. */
+struct strbuf *ask_out(struct ask *a);
+/* The next frame that is no PING; borrowed until the next call. -EAGAIN: none has come by then (monotonic);
+ * -EINTR: on_wait said so, and it can be called again. Others: the connection is of no more use, *why says
+ * it. */
+int ask_frame(struct ask *a, int64_t until_ns, struct frame *out, struct diag *why);
+
 #endif

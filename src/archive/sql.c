@@ -475,6 +475,25 @@ static int check_tail(struct sql_engine *e, struct slice text, const char *tail,
     return 0;
 }
 
+static bool is_first_word(void *arg, struct slice name, size_t at)
+{
+    (void)at; /* not asked */
+    *(struct slice *)arg = name;
+    return false;
+}
+
+/* What SQLite finds nothing to do for (REINDEX, RELEASE) asks for no right, and changes nothing. */
+static bool is_query(struct slice text, sqlite3_stmt *stmt)
+{
+    static const char *const words[] = {"SELECT", "WITH", "VALUES", "EXPLAIN"};
+    struct slice first = SLICE_LIT("");
+    sql_tokens(text, is_first_word, &first);
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        if (slice_eq_nocase(first, slice_str(words[i])))
+            return sqlite3_stmt_readonly(stmt);
+    return false;
+}
+
 static int compile(struct sql_statement *s, struct slice text, struct diag *why)
 {
     struct sql_engine *e = s->engine;
@@ -484,7 +503,7 @@ static int compile(struct sql_statement *s, struct slice text, struct diag *why)
         return explain(e, text, code, why);
     if (!s->stmt)
         return diag_set(why, E_PROTO, 1, "there is no statement");
-    if (!sqlite3_stmt_readonly(s->stmt))
+    if (!is_query(text, s->stmt))
         return diag_set(why, -EACCES, 1, "tables can only be read: SELECT, WITH or VALUES");
     if (sqlite3_bind_parameter_count(s->stmt))
         return diag_set(why, E_PROTO, 0, "parameters (?, :name) have no value here: write the value itself");

@@ -3,7 +3,7 @@
  *
  * Counters: the sum of what a counter gained from each reading to the next, in order of time. Where it went back
  * it was set to zero in between, and has gained at least what it shows now. Rows come in no order of time, so
- * readings are kept and sorted at the end: 32 bytes each; long double has room for every integer. Rows of several streams in one group would be taken
+ * readings are kept and sorted at the end: 24 bytes each. Rows of several streams in one group would be taken
  * for one counter: GROUP BY host and keys.
  *
  * percentile(value, p): exact, between the two nearest values in proportion (as numpy and SQL's percentile_cont):
@@ -20,10 +20,17 @@
 #include <errno.h>
 #include <stdlib.h>
 
+/* The value is high + low: integers beyond 2^53 fit no double, and a long double no memory of SQLite's, which is
+ * aligned to 8 bytes. */
 struct reading {
     int64_t time_ns;
-    long double value;
+    double high, low;
 };
+
+static long double value_of(const struct reading *r)
+{
+    return (long double)r->high + r->low;
+}
 
 /* Values so far, those that have left the frame still in front. */
 struct kept {
@@ -80,41 +87,54 @@ static bool is_number(sqlite3_value *v)
     return type == SQLITE_INTEGER || type == SQLITE_FLOAT;
 }
 
-static bool is_reading(sqlite3_value **argv)
-{
-    return is_number(argv[0]) && is_number(argv[1]);
-}
-
-/* Counters above 2^53 would lose what they gain as doubles. Those above 2^63 are text (sql_result). */
-static long double exact_value(sqlite3_value *v)
+/* Counters above 2^53 would lose what they gain as doubles. Those above 2^63 are text (sql_result), which
+ * sqlite3_value_numeric_type would turn into a double for good. */
+static bool exact_value(sqlite3_value *v, long double *out)
 {
     uint64_t large;
     if (sqlite3_value_type(v) == SQLITE_TEXT &&
-        num_parse_uint(slice_of((const char *)sqlite3_value_text(v), (size_t)sqlite3_value_bytes(v)), &large) == 0)
-        return large;
-    return sqlite3_value_numeric_type(v) == SQLITE_INTEGER ? (long double)sqlite3_value_int64(v)
-                                                           : (long double)sqlite3_value_double(v);
+        num_parse_uint(slice_of((const char *)sqlite3_value_text(v), (size_t)sqlite3_value_bytes(v)), &large) == 0) {
+        *out = large;
+        return true;
+    }
+    if (!is_number(v))
+        return false;
+    *out = sqlite3_value_type(v) == SQLITE_INTEGER ? (long double)sqlite3_value_int64(v)
+                                                   : (long double)sqlite3_value_double(v);
+    return true;
+}
+
+static bool get_reading(sqlite3_value **argv, struct reading *out)
+{
+    long double value;
+    if (!exact_value(argv[1], &value) || !is_number(argv[0]))
+        return false;
+    out->high = (double)value;
+    out->low = isfinite(out->high) ? (double)(value - out->high) : 0;
+    out->time_ns = sqlite3_value_int64(argv[0]);
+    return true;
 }
 
 static void counter_step(sqlite3_context *to, int argc, sqlite3_value **argv)
 {
     struct kept *k = sqlite3_aggregate_context(to, sizeof *k);
+    struct reading r;
     (void)argc;
-    if (!is_reading(argv))
+    if (!get_reading(argv, &r))
         return; /* missing: as if there were no row */
     if (!k || !make_room(k, sizeof *k->readings)) {
         sqlite3_result_error_nomem(to);
         return;
     }
-    k->readings[k->n++] =
-        (struct reading){.time_ns = sqlite3_value_int64(argv[0]), .value = exact_value(argv[1])};
+    k->readings[k->n++] = r;
 }
 
 static void counter_leave(sqlite3_context *to, int argc, sqlite3_value **argv)
 {
     struct kept *k = sqlite3_aggregate_context(to, sizeof *k);
+    struct reading r;
     (void)argc;
-    if (k && is_reading(argv) && k->first < k->n)
+    if (k && get_reading(argv, &r) && k->first < k->n)
         k->first++;
 }
 
@@ -139,7 +159,7 @@ static bool counter_gain(sqlite3_context *to, double *gain, int64_t *ns)
     qsort(r, n, sizeof *r, compare_readings);
     long double sum = 0;
     for (size_t i = 1; i < n; i++)
-        sum += r[i].value >= r[i - 1].value ? r[i].value - r[i - 1].value : r[i].value;
+        sum += value_of(&r[i]) >= value_of(&r[i - 1]) ? value_of(&r[i]) - value_of(&r[i - 1]) : value_of(&r[i]);
     *gain = (double)sum;
     *ns = r[n - 1].time_ns - r[0].time_ns;
     sqlite3_free(r);

@@ -682,6 +682,12 @@ static int compare_lines(const void *a, const void *b)
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
+static void sort_lines(struct lines *l)
+{
+    if (l->n)
+        qsort(l->lines, l->n, sizeof(char *), compare_lines);
+}
+
 static void print_cell(struct strbuf *line, struct sql_value v)
 {
     static const char kinds[] = "nift" "b";
@@ -734,8 +740,8 @@ static void compare(const char *text, uint64_t at)
 {
     struct lines want = {NULL, 0, 0}, got = {NULL, 0, 0};
     bool is_query = ask_plain(text, &want), is_ours = ask_ours(text, &got);
-    qsort(want.lines, want.n, sizeof(char *), compare_lines);
-    qsort(got.lines, got.n, sizeof(char *), compare_lines);
+    sort_lines(&want);
+    sort_lines(&got);
     if (is_query != is_ours || want.n != got.n)
         fail_msg("seed %llu: %zu rows (%d), not %zu (%d): %s", (unsigned long long)at, got.n, is_ours, want.n, is_query, text);
     for (size_t i = 0; i < want.n; i++)
@@ -800,8 +806,8 @@ static void check_latest(const struct known_event *e)
         if (e->columns[i].field.role == ROLE_KEY)
             strbuf_printf(&theirs, ", \"%s\"", e->columns[i].name);
     assert_true(ask_plain(theirs.p, &want) && ask_ours(ours.p, &got));
-    qsort(want.lines, want.n, sizeof(char *), compare_lines);
-    qsort(got.lines, got.n, sizeof(char *), compare_lines);
+    sort_lines(&want);
+    sort_lines(&got);
     assert_int_equal(want.n, got.n);
     for (size_t i = 0; i < want.n; i++)
         assert_string_equal(want.lines[i], got.lines[i]);

@@ -9,6 +9,7 @@
  * What bounds a query: its time (sql_guard.c), rows of its result (sql_step), memory (sql_memory.c: everything
  * that SQLite takes, and what tables of ours keep; temporary tables and sorters stay in memory, nothing goes to
  * a disk), the length of one value and of the text. */
+#include "archive/sql_bucket.h"
 #include "archive/sql_guard.h"
 
 #include "base/clock.h"
@@ -24,7 +25,7 @@ enum { TABLES_MAX = 256 };
 #define DEFAULT_BYTES ((size_t)256 << 20)
 
 static const struct sql_kind *const kinds[] = {&sql_kind_table, &sql_kind_latest, &sql_kind_baselines,
-                                              &sql_kind_partitions};
+                                              &sql_kind_partitions, &sql_kind_bucket, &sql_kind_samples_bucket};
 enum { N_KINDS = sizeof kinds / sizeof *kinds };
 
 /* A table that was made on the connection. */

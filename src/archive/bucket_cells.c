@@ -16,21 +16,24 @@ void cells_fini(struct cells *c)
     arena_fini(&c->arena);
 }
 
-int cells_stream(struct cells *c, struct slice key, void *of, uint32_t n_columns, struct cell_stream **out)
+/* A guess, or the map. NULL: it is new. */
+static struct cell_stream *find(struct cells *c, struct slice key)
 {
-    if (c->last && slice_eq(c->last->key, key)) {
-        *out = c->last;
-        return 0;
-    }
-    struct cell_stream *s = map_get(&c->by_key, key);
-    if (s) {
-        *out = s;
-        return 0;
-    }
-    size_t size = sizeof *s + key.n;
+    if (c->at && slice_eq(c->at->key, key))
+        return c->at;
+    struct cell_stream *next = c->at && c->at->next ? c->at->next : c->first;
+    if (next && slice_eq(next->key, key))
+        return next;
+    return map_get(&c->by_key, key);
+}
+
+static int add_stream(struct cells *c, struct slice key, void *of, uint32_t n_columns,
+                      struct cell_stream **out)
+{
+    size_t size = sizeof(struct cell_stream) + key.n;
     if (c->bytes + size > c->bytes_max)
         return E_LIMIT;
-    s = arena_alloc(&c->arena, size);
+    struct cell_stream *s = arena_alloc(&c->arena, size);
     if (!s)
         return -ENOMEM;
     *s = (struct cell_stream){.key = slice_of((char *)(s + 1), key.n), .of = of, .n_columns = n_columns};
@@ -45,6 +48,15 @@ int cells_stream(struct cells *c, struct slice key, void *of, uint32_t n_columns
     c->last = s;
     *out = s;
     return 0;
+}
+
+int cells_stream(struct cells *c, struct slice key, void *of, uint32_t n_columns, struct cell_stream **out)
+{
+    struct cell_stream *s = find(c, key);
+    int r = s ? 0 : add_stream(c, key, of, n_columns, &s);
+    if (r == 0)
+        c->at = *out = s;
+    return r;
 }
 
 /* ---------------------------------------------------------------- order */

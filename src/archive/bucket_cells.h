@@ -2,8 +2,10 @@
 /* bucket_cells.h - what a fold (bucket.h) has so far: a cell for each stream and step, with a summary for
  * each field, within a limit of memory.
  *
- * Chunks come in any order. A cell is looked for only at the end of its stream's list, where it nearly always
- * is; else a second one for the same step is made, and cells_settle puts them in order and together. */
+ * Chunks come in any order, but blob after blob has the same streams in the same order: the next one is asked
+ * first whether it is meant.  A cell is looked for only at the end of its stream's list, where it nearly
+ * always is; else a second one for the same step is made, and cells_settle puts them in order and together.
+ */
 #ifndef GRIDLINE_ARCHIVE_BUCKET_CELLS_H
 #define GRIDLINE_ARCHIVE_BUCKET_CELLS_H
 
@@ -36,6 +38,7 @@ struct cells {
     struct arena arena;
     struct map by_key;
     struct cell_stream *first, *last;
+    struct cell_stream *at; /* the one that was asked for last */
 };
 
 void cells_fini(struct cells *c);

@@ -263,7 +263,10 @@ static void read_numbers_summary(struct reading *r, uint8_t type, unsigned flags
     s->first = read_number(r, type);
     if (flags & COLUMN_SAME) {
         s->last = s->first;
-        s->min = s->max = is_any ? s->first : value_none();
+        s->min = is_any ? s->first : value_none();
+        if (type == VALUE_FLOAT && is_any)
+            s->min.f += 0.0; /* never -0.0: rows.h */
+        s->max = s->min;
         if (is_any)
             s->sum = float_of(bits_of(as_float(s->first) * n_rows) +
                               (uint64_t)unzigzag(cursor_varint(&r->c)));
@@ -648,10 +651,8 @@ bool blob_chunk_may_have(const struct blob_directory *d, uint32_t chunk, uint16_
     const struct blob_chunk *b = &d->chunks[chunk];
     const struct chunk *c = &((const struct directory *)d)->chunks[chunk];
     const struct table_def *t = &d->tables[b->section];
-    if (column < t->n_columns && t->columns[column].role == ROLE_KEY)
-        return true; /* it is in the stream's key, not here */
-    if (find_column(b, column) < 0)
-        return false;
+    if (find_column(b, column) < 0) /* a key that is not here is in the stream's key */
+        return column < t->n_columns && t->columns[column].role == ROLE_KEY;
     uint64_t hash = blob_id_hash(id);
     for (uint32_t i = 0; i < c->n_filters; i++) {
         const struct filter *f = &c->filters[i];

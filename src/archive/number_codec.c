@@ -35,6 +35,7 @@ enum form { FORM_VALUES, FORM_STEPS, FORM_CHANGES, FORM_TURNS, FORM_DICTIONARY, 
 enum { FORM_MASK = 7, FLAG_SAME = 8, FLAG_DIVISOR = 16, FLAG_ULPS = 32, FLAG_EXCEPTIONS = 64, FLAGS = 127 };
 enum { SCALE_MAX = 14, SCALE_BITS = 15, ULPS_MAX = 3 };
 enum { SAMPLE = 32, SAMPLE_BAD = 2, DICTIONARY_MAX = 255, DICTIONARY_SLOTS = 1024, DICTIONARY_WORTH = 64 };
+enum { ESTIMATE = 200 }; /* about so many values tell which form is best */
 
 static const double powers[SCALE_MAX + 1] = {1,   1e1, 1e2, 1e3,  1e4,  1e5,  1e6, 1e7,
                                              1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14};
@@ -269,14 +270,14 @@ static inline unsigned width_of(uint64_t v)
     return 63u - (unsigned)__builtin_clzll(v | 1); /* less one: no branch for 0 */
 }
 
-/* About how many bits the forms need, and what they are made with. */
+/* About how many bits the forms need, by some of the values, and what they are made with. n is 2 or more. */
 static enum form choose_form(const uint64_t *w, uint32_t n, struct plan *p)
 {
     uint64_t values = 0, steps = 0, changes = 0, turns = 0;
-    int64_t least = n > 1 ? INT64_MAX : 0, before = n > 1 ? (int64_t)(w[1] - w[0]) : 0, most = n > 1 ? INT64_MIN : 0;
     p->first = w[0];
-    p->first_step = before;
-    for (uint32_t i = 1; i < n; i++) {
+    p->first_step = (int64_t)(w[1] - w[0]);
+    int64_t least = p->first_step, most = least;
+    for (uint32_t i = 2; i < n; i++) {
         int64_t step = (int64_t)(w[i] - w[i - 1]);
         least = step < least ? step : least;
         most = step > most ? step : most;
@@ -284,13 +285,12 @@ static enum form choose_form(const uint64_t *w, uint32_t n, struct plan *p)
     p->least_step = least;
     if (least == most)
         return FORM_STEPS;
-    for (uint32_t i = 1; i < n; i++) {
-        int64_t step = (int64_t)(w[i] - w[i - 1]);
+    for (uint32_t i = n > 2 ? 2 : 1; i < n; i += 1 + n / ESTIMATE) {
+        uint64_t step = w[i] - w[i - 1], before = i > 1 ? w[i - 1] - w[i - 2] : step;
         values += width_of(w[i]);
-        steps += width_of((uint64_t)step - (uint64_t)least);
-        changes += width_of(zigzag(step));
-        turns += width_of(zigzag((int64_t)((uint64_t)step - (uint64_t)before)));
-        before = step;
+        steps += width_of(step - (uint64_t)least);
+        changes += width_of(zigzag((int64_t)step));
+        turns += width_of(zigzag((int64_t)(step - before)));
     }
     /* Later forms must be worth what they cost to read. */
     enum form form = FORM_VALUES;

@@ -3,71 +3,127 @@
 
 #include <errno.h>
 
-/* The least and the greatest so far, and how many of the values were none. One of these a type: the compiler
- * makes vectors of the loops without missing rows. */
-#define SUMMARISE(name, type, member, make)                                                        \
-    static void name(const struct column *c, uint32_t from, uint32_t to, struct column_summary *s) \
-    {                                                                                              \
-        bool is_any = false;                                                                       \
-        type least = 0, most = 0;                                                                  \
-        double sum = 0;                                                                            \
-        for (uint32_t i = from; i < to; i++) {                                                     \
-            if (!column_has(c, i))                                                                 \
-                continue;                                                                          \
-            type v = (type)c->member[i];                                                           \
-            if (v != v) {                                                                          \
-                s->nans++;                                                                         \
-                continue;                                                                          \
-            }                                                                                      \
-            least = !is_any || v < least ? v : least;                                              \
-            most = !is_any || v > most ? v : most;                                                 \
-            sum += (double)v;                                                                      \
-            is_any = true;                                                                         \
-        }                                                                                          \
-        s->sum = sum;                                                                              \
-        s->min = is_any ? make(least) : value_none();                                              \
-        s->max = is_any ? make(most) : value_none();                                               \
-    }
+/* ---------------------------------------------------------------- summaries */
 
-SUMMARISE(summarise_int, int64_t, i, value_int)
-SUMMARISE(summarise_uint, uint64_t, u, value_uint)
-SUMMARISE(summarise_bool, bool, u, value_bool)
-SUMMARISE(summarise_float, double, f, value_float)
+/* What is taken from values; those of 64 bits are compared as the column's type has them. */
+struct survey {
+    uint32_t nans;
+    struct value min, max;
+    double sum;
+};
 
-/* The first and last row that has a value, and how many have. */
-static void find_ends(const struct rows *r, const struct column *c, uint32_t from, uint32_t to,
-                      struct column_summary *s)
+/* Sums are exact in any order where all of them fit this. */
+#define EXACT 0x1p53
+
+/* The usual column has the same value in every row. */
+static bool is_constant(const uint64_t *v, uint32_t n)
 {
-    uint32_t first = from, last = to;
-    while (first < to && !column_has(c, first))
-        first++;
-    if (first == to)
-        return;
-    while (!column_has(c, last - 1))
-        last--;
-    s->first_ns = r->time_ns[first];
-    s->last_ns = r->time_ns[last - 1];
-    if (!value_is_text(c->type)) {
-        s->first = column_value(c, first);
-        s->last = column_value(c, last - 1);
+    uint64_t odd = 0;
+    for (uint32_t from = 0; from < n && !odd; from += 256) {
+        uint32_t to = from + 256 < n ? from + 256 : n;
+        for (uint32_t i = from; i < to; i++)
+            odd |= v[i] ^ v[0];
     }
-    for (uint32_t i = first; i < last; i++)
-        s->count += column_has(c, i);
+    return odd == 0;
 }
 
-void column_summarise(const struct rows *r, const struct column *c, uint32_t from, uint32_t to,
-                      struct column_summary *out)
+/* As if the n were added one by one. */
+static double sum_of_same(double v, uint32_t n)
 {
-    static void (*const numbers[VALUE_TYPES])(const struct column *, uint32_t, uint32_t,
-                                              struct column_summary *) = {[VALUE_INT] = summarise_int,
-                                                                          [VALUE_UINT] = summarise_uint,
-                                                                          [VALUE_FLOAT] = summarise_float,
-                                                                          [VALUE_BOOL] = summarise_bool};
-    struct column_summary s = {.count = 0};
-    find_ends(r, c, from, to, &s);
-    if (s.count && numbers[c->type])
-        numbers[c->type](c, from, to, &s);
-    *out = s;
+    if (v == rint(v) && fabs(v) * n <= EXACT)
+        return v * n;
+    double sum = 0;
+    for (uint32_t i = 0; i < n; i++)
+        sum += v;
+    return sum;
+}
+
+/* A zero is 0.0 in min and max, never -0.0: they are equal, so which one is the least would depend on order. */
+static double no_minus_zero(double v)
+{
+    return v + 0.0;
+}
+
+/* Four of each, so that they do not wait for each other, and the compiler makes vectors of them. The sum is in the
+ * order of rows. */
+static struct survey survey_floats(const double *v, uint32_t n)
+{
+    double least[4], most[4], sum = 0;
+    uint64_t nans = 0;
+    uint32_t i = 0;
+    for (int k = 0; k < 4; k++) {
+        least[k] = INFINITY;
+        most[k] = -INFINITY;
+    }
+    for (; i + 4 <= n; i += 4)
+        for (uint32_t k = 0; k < 4; k++) {
+            double x = v[i + k];
+            least[k] = x < least[k] ? x : least[k];
+            most[k] = x > most[k] ? x : most[k];
+            nans += isnan(x);
+        }
+    for (; i < n; i++) {
+        least[0] = v[i] < least[0] ? v[i] : least[0];
+        most[0] = v[i] > most[0] ? v[i] : most[0];
+        nans += isnan(v[i]);
+    }
+    for (i = 0; i < n; i++)
+        sum += isnan(v[i]) ? 0 : v[i];
+    struct survey s = {.nans = (uint32_t)nans, .sum = sum};
+    if (nans == n)
+        return s;
+    for (int k = 1; k < 4; k++) {
+        least[0] = least[k] < least[0] ? least[k] : least[0];
+        most[0] = most[k] > most[0] ? most[k] : most[0];
+    }
+    s.min = value_float(no_minus_zero(least[0]));
+    s.max = value_float(no_minus_zero(most[0]));
+    return s;
+}
+
+#define SURVEY_INTEGERS(name, type, make)                                                                 \
+    static struct survey name(const type *v, uint32_t n)                                                  \
+    {                                                                                                     \
+        type least = v[0], most = v[0], whole = 0;                                                        \
+        double sum = 0;                                                                                   \
+        for (uint32_t i = 0; i < n; i++) {                                                                \
+            least = v[i] < least ? v[i] : least;                                                          \
+            most = v[i] > most ? v[i] : most;                                                             \
+        }                                                                                                 \
+        bool is_exact = fabs((double)least) * n <= EXACT && fabs((double)most) * n <= EXACT;              \
+        for (uint32_t i = 0; i < n && is_exact; i++)                                                      \
+            whole += v[i];                                                                                \
+        for (uint32_t i = 0; i < n && !is_exact; i++)                                                     \
+            sum += (double)v[i];                                                                          \
+        return (struct survey){.min = make(least), .max = make(most), .sum = is_exact ? (double)whole : sum}; \
+    }
+
+SURVEY_INTEGERS(survey_ints, int64_t, value_int)
+SURVEY_INTEGERS(survey_uints, uint64_t, value_uint)
+
+static double as_float(struct value v)
+{
+    return v.type == VALUE_FLOAT ? v.f : v.type == VALUE_INT ? (double)v.i : (double)v.u;
+}
+
+static struct survey survey_same(struct value v, uint32_t n)
+{
+    if (v.type == VALUE_FLOAT && isnan(v.f))
+        return (struct survey){.nans = n};
+    double f = as_float(v);
+    struct value least = v.type == VALUE_FLOAT ? value_float(no_minus_zero(f)) : v;
+    return (struct survey){.min = least, .max = least, .sum = sum_of_same(f, n)};
+}
+
+static struct survey survey_numbers(const uint64_t *v, uint8_t type, uint32_t n)
+{
+    if (is_constant(v, n))
+        return survey_same((struct value){.u = v[0], .type = type}, n);
+    if (type == VALUE_FLOAT)
+        return survey_floats((const double *)v, n);
+    struct survey s = type == VALUE_INT ? survey_ints((const int64_t *)v, n) : survey_uints(v, n);
+    s.min.type = s.max.type = type;
+    return s;
 }
 
 static bool is_below(struct value a, struct value b)
@@ -75,6 +131,65 @@ static bool is_below(struct value a, struct value b)
     if (a.type == VALUE_INT)
         return a.i < b.i;
     return a.type == VALUE_FLOAT ? a.f < b.f : a.u < b.u;
+}
+
+/* The same where some rows have no value: one by one. */
+static struct survey survey_some(const struct column *c, uint32_t from, uint32_t to)
+{
+    struct survey s = {.nans = 0};
+    for (uint32_t i = from; i < to; i++) {
+        struct value v = column_value(c, i);
+        if (!v.type)
+            continue;
+        if (v.type == VALUE_FLOAT && isnan(v.f)) {
+            s.nans++;
+            continue;
+        }
+        s.min = !s.min.type || is_below(v, s.min) ? v : s.min;
+        s.max = !s.max.type || is_below(s.max, v) ? v : s.max;
+        s.sum += as_float(v);
+    }
+    if (s.min.type == VALUE_FLOAT) {
+        s.min.f = no_minus_zero(s.min.f);
+        s.max.f = no_minus_zero(s.max.f);
+    }
+    return s;
+}
+
+static uint32_t count_bits(const uint64_t *bits, uint32_t from, uint32_t to)
+{
+    uint32_t n = 0;
+    for (; from < to && from % 64; from++)
+        n += bits[from / 64] >> from % 64 & 1;
+    for (; from + 64 <= to; from += 64)
+        n += (uint32_t)__builtin_popcountll(bits[from / 64]);
+    for (; from < to; from++)
+        n += bits[from / 64] >> from % 64 & 1;
+    return n;
+}
+
+void column_summarise(const struct rows *r, const struct column *c, uint32_t from, uint32_t to,
+                      struct column_summary *out)
+{
+    uint32_t count = c->present ? count_bits(c->present, from, to) : to - from;
+    *out = (struct column_summary){.count = count};
+    if (!count)
+        return;
+    while (!column_has(c, from))
+        from++;
+    while (!column_has(c, to - 1))
+        to--;
+    out->first_ns = r->time_ns[from];
+    out->last_ns = r->time_ns[to - 1];
+    if (value_is_text(c->type))
+        return;
+    struct survey s = count == to - from ? survey_numbers(c->u + from, c->type, count) : survey_some(c, from, to);
+    out->nans = s.nans;
+    out->min = s.min;
+    out->max = s.max;
+    out->sum = s.sum;
+    out->first = column_value(c, from);
+    out->last = column_value(c, to - 1);
 }
 
 void column_summary_merge(struct column_summary *to, const struct column_summary *from)

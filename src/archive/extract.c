@@ -61,6 +61,7 @@ struct extract {
 
     /* The window: */
     int64_t from_ns, to_ns; /* both in */
+    uint64_t fit_ns;        /* it is no longer: the estimate was wrong a moment ago */
     bool has_window;
     struct arena arena;
     size_t used; /* bytes of it */
@@ -86,6 +87,7 @@ int extract_open(struct view *v, const struct extract_spec *spec, struct extract
     x->view = v;
     x->spec = *spec;
     x->window_max = spec->window_bytes ? spec->window_bytes : WINDOW_BYTES;
+    x->fit_ns = UINT64_MAX;
     x->registry = registry_create();
     x->builder = x->registry ? batch_builder_create(x->registry, BUILDER_BORROW) : NULL;
     if (!x->builder) {
@@ -144,6 +146,35 @@ int64_t extract_at_ns(const struct extract *x)
 
 /* ---------------------------------------------------------------- what is asked for */
 
+static const struct field *find_column(const struct table_def *t, struct slice name, uint8_t type)
+{
+    for (uint32_t i = 0; i < t->n_columns; i++)
+        if (t->columns[i].type == type && slice_eq(t->columns[i].name, name))
+            return &t->columns[i];
+    return NULL;
+}
+
+/* The archive marks streams of its own by a key field that no event has (archive.h): `overflow`, whose rows have
+ * their keys as columns, and `derived`, which are no events. */
+static bool is_mark(const struct table_def *t, const char *mark, struct slice name, struct value v)
+{
+    if (v.type != VALUE_BOOL || !v.u || !slice_eq_str(name, mark))
+        return false;
+    const struct field *f = find_column(t, name, v.type);
+    return !f || f->role != ROLE_KEY;
+}
+
+static bool is_derived(const struct extract *x, const struct stream_key_parts *parts)
+{
+    const struct table_def *t = view_table(x->view, parts->name);
+    struct slice fields = parts->fields, name;
+    struct value v;
+    while (t && stream_key_next(&fields, &name, &v))
+        if (is_mark(t, "derived", name, v))
+            return true;
+    return false;
+}
+
 static bool wants_table(const struct extract *x, struct slice name)
 {
     const struct sql_access *a = x->spec.access;
@@ -157,6 +188,8 @@ static bool wants_stream(void *arg, struct slice key, const struct stream_key_pa
     const struct extract *x = arg;
     const struct sql_access *a = x->spec.access;
     (void)key; /* its parts are enough */
+    if (is_derived(x, parts))
+        return false;
     if (a && a->may_stream && !a->may_stream(a->arg, parts->name, parts->host))
         return false;
     return !x->spec.selector || selector_wants_host(x->spec.selector, parts->host);
@@ -290,8 +323,11 @@ static void set_window(struct extract *x, int64_t from_ns)
     while (i + 1 < BUCKETS && cost + x->buckets[i + 1] <= x->window_max / 2)
         cost += x->buckets[++i];
     uint64_t end = (uint64_t)(i + 1) * x->width_ns - 1, whole = distance(x->low_ns, x->high_ns);
+    end = end < whole ? end : whole;
+    uint64_t begin = distance(x->low_ns, from_ns);
+    end = end - begin > x->fit_ns ? begin + x->fit_ns : end;
     x->from_ns = from_ns;
-    x->to_ns = (int64_t)((uint64_t)x->low_ns + (end < whole ? end : whole));
+    x->to_ns = (int64_t)((uint64_t)x->low_ns + end);
     x->has_window = true;
     rewind_window(x);
 }
@@ -323,14 +359,6 @@ static bool is_instant(const struct extract *x)
 
 /* ---------------------------------------------------------------- rows as events */
 
-static const struct field *find_column(const struct table_def *t, struct slice name, uint8_t type)
-{
-    for (uint32_t i = 0; i < t->n_columns; i++)
-        if (t->columns[i].type == type && slice_eq(t->columns[i].name, name))
-            return &t->columns[i];
-    return NULL;
-}
-
 /* What all rows of a chunk have in common. */
 struct chunk_keys {
     struct stream_key_parts parts;
@@ -338,13 +366,6 @@ struct chunk_keys {
     struct value values[EVENT_FIELDS_MAX];
     uint32_t n;
 };
-
-/* Of an overflow stream (archive.h) the key says only that it is one; the keys are columns. */
-static bool is_overflow_mark(const struct table_def *t, struct slice name, struct value v)
-{
-    const struct field *f = find_column(t, name, v.type);
-    return v.type == VALUE_BOOL && slice_eq_str(name, "overflow") && !(f && f->role == ROLE_KEY);
-}
 
 static int read_keys(struct extract *x, const struct scan_chunk *c, struct chunk_keys *k)
 {
@@ -356,7 +377,7 @@ static int read_keys(struct extract *x, const struct scan_chunk *c, struct chunk
     k->n = 0;
     while (stream_key_next(&k->parts.fields, &name, &v) && k->n < EVENT_FIELDS_MAX) {
         const struct field *f = find_column(c->table, name, v.type);
-        if (is_overflow_mark(c->table, name, v) || !wants_field(x, &k->parts, name))
+        if (is_mark(c->table, "overflow", name, v) || !wants_field(x, &k->parts, name))
             continue;
         k->fields[k->n] = f ? *f : (struct field){.name = name, .type = v.type};
         k->fields[k->n].role = ROLE_KEY;
@@ -571,11 +592,13 @@ static int read_window(struct extract *x)
         if (r < 0)
             return r;
         if (r > 0 && !is_instant(x)) { /* it does not fit */
-            x->to_ns = (int64_t)((uint64_t)x->from_ns + distance(x->from_ns, x->to_ns) / 2);
+            x->fit_ns = distance(x->from_ns, x->to_ns) / 2;
+            x->to_ns = (int64_t)((uint64_t)x->from_ns + x->fit_ns);
             x->loss = before;
             rewind_window(x);
             continue;
         }
+        x->fit_ns = x->fit_ns < UINT64_MAX / 4 ? 2 * x->fit_ns + 1 : UINT64_MAX;
         if (x->n_pieces)
             return 1;
     }

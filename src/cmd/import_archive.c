@@ -194,7 +194,7 @@ static void target_counts(void *target, struct import_counts *out)
                                   .too_old = now.too_old - t->before.too_old,
                                   .refused = now.refused - t->before.refused};
     if (out->refused)
-        (void)snprintf(out->said, sizeof out->said, "over a limit of the archive"); /* fits */
+        (void)snprintf(out->said, sizeof out->said, "more than a day ahead of now, or over a limit of the archive"); /* fits */
 }
 
 const struct import_target_ops import_archive = {

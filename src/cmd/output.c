@@ -121,6 +121,24 @@ int output_columns(struct output *o, const struct slice *names, size_t n)
     return r < 0 ? refuse(o, r) : 0;
 }
 
+int output_named_columns(struct output *o, const char *names)
+{
+    size_t n = 0, cap = 1;
+    for (const char *c = names; *c; c++)
+        cap += *c == ',';
+    struct slice *list = mem_alloc(cap * sizeof *list), rest = slice_str(names);
+    while (rest.n) {
+        const char *comma = memchr(rest.p, ',', rest.n);
+        struct slice name = {rest.p, comma ? (size_t)(comma - rest.p) : rest.n};
+        rest = slice_from(rest, name.n + 1);
+        if (name.n)
+            list[n++] = name;
+    }
+    int r = output_columns(o, list, n);
+    mem_free(list);
+    return r;
+}
+
 uint64_t output_left_out(const struct output *o)
 {
     return o->is_csv ? encoder_csv_left_out(o->encoder) : 0;

@@ -16,6 +16,8 @@ struct output;
 int output_open(const char *path, const struct encoding *encoding, struct output **out);
 /* Before the first event, for csv. */
 int output_columns(struct output *o, const struct slice *names, size_t n);
+/* The same, of names separated by commas. */
+int output_named_columns(struct output *o, const char *names);
 int output_batch(struct output *o, const struct batch *b);
 /* A line of the output's encoding, given without its end, as it is. */
 int output_line(struct output *o, struct slice line);

@@ -138,30 +138,12 @@ static int scan_schemas(struct stream *s, struct schemas *out)
     return r;
 }
 
-static int set_named_columns(struct output *out, const char *names)
-{
-    size_t n = 0, cap = 1;
-    for (const char *c = names; *c; c++)
-        cap += *c == ',';
-    struct slice *list = mem_alloc(cap * sizeof *list), rest = slice_str(names);
-    while (rest.n) {
-        const char *comma = memchr(rest.p, ',', rest.n);
-        struct slice name = {rest.p, comma ? (size_t)(comma - rest.p) : rest.n};
-        rest = slice_from(rest, name.n + 1);
-        if (name.n)
-            list[n++] = name;
-    }
-    int r = output_columns(out, list, n);
-    mem_free(list);
-    return r;
-}
-
 int stream_set_columns(struct stream *s, struct output *out, const struct schemas *known)
 {
     struct schemas found = {0};
     int r = 0;
     if (s->options->columns)
-        return set_named_columns(out, s->options->columns);
+        return output_named_columns(out, s->options->columns);
     if (!known)
         r = scan_schemas(s, &found);
     const struct schemas *use = known ? known : &found;

@@ -12,6 +12,7 @@ extern const struct verb verb_collect;
 extern const struct verb verb_config;
 extern const struct verb verb_convert;
 extern const struct verb verb_doctor;
+extern const struct verb verb_export;
 extern const struct verb verb_gateway;
 extern const struct verb verb_hosts;
 extern const struct verb verb_import;

@@ -281,5 +281,99 @@ def case_own_origin(work):
     assert id in [a["producer"] for a in second.accounts()]
 
 
+def archived(folder, *argv):
+    out = subprocess.run([GRIDLINE, "export", "--archive", folder, *argv], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert out.returncode == OK, (out.returncode, out.stderr)
+    return out.stdout
+
+
+def to_folder(folder, *files, code=OK):
+    out = run("--archive", folder, "--format", "json", *files)
+    assert out.returncode == code, (out.returncode, out.stdout, out.stderr)
+    return report(out)
+
+
+def case_folder(work):
+    """Into a folder and out of it, in every format: the same events, in order of time; a second time adds nothing."""
+    root = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "fixtures")
+    fixtures = [os.path.join(root, p) for p in ("ulm/glite.ulm", "ulm/gridftp.ulm", "ulm/netlogger.ulm", "bp/pegasus.bp")]
+    made = write(work + "/events.ndjson", events(9000))
+    for i, path in enumerate([made, *fixtures]):
+        want = read_as_json(path)
+        archive = f"{work}/archive{i}"
+        row, = to_folder(archive, path)
+        assert row["stored"] == len(want) and row["again"] == row["refused"] == 0, (path, row)
+        row, = to_folder(archive, path)
+        assert row["stored"] == 0 and row["again"] == len(want), (path, row)
+        for name, ending in READABLE.items():
+            out = f"{work}/out{i}{ending}"
+            archived(archive, "-o", out)
+            got = read_as_json(out)
+            same(got, want)
+            if name != "binary":
+                assert [e["time"] for e in got] == sorted(e["time"] for e in got), (path, name)
+            again = f"{work}/again{i}-{name}"
+            assert to_folder(again, out)[0]["stored"] == len(want)
+            archived(again, "-o", out)
+            same(read_as_json(out), want)
+        lines = archived(archive, "-t", "csv").decode().splitlines()
+        assert len(lines) > len(want)
+
+
+def case_chosen(work):
+    """By time, name, host and WHERE."""
+    path = write(work + "/events.ndjson", events(9000))
+    all_of = read_as_json(path)
+    to_folder(work + "/archive", path)
+
+    def chosen(*argv):
+        return [json.loads(line) for line in archived(work + "/archive", *argv).decode().splitlines()]
+
+    same(chosen("--host", "node1,node2"), [e for e in all_of if e["host"] in ("node1", "node2")])
+    same(chosen("--event", "*.end"), [e for e in all_of if e["name"] == "job.end"])
+    same(chosen("--where", "n < 100 AND ok"), [e for e in all_of if e["n"] < 100 and e["ok"]])
+    at = "2026-09-21T14:00:00"
+    same(chosen("--from", at + "Z", "--to", "2026-09-21T14:10:00Z"),
+         [e for e in all_of if at <= e["time"] < "2026-09-21T14:10:00"])
+    assert len(archived(work + "/archive", "-t", "csv", "--columns", "n,id").decode().splitlines()) == 9001
+    for argv, code in ((["--where", "n <"], USAGE), (["--from", "whenever"], USAGE)):
+        out = subprocess.run([GRIDLINE, "export", "--archive", work + "/archive", *argv], stderr=subprocess.PIPE, text=True)
+        assert out.returncode == code and out.stderr, (argv, out)
+    out = subprocess.run([GRIDLINE, "export", "--archive", work + "/nothing"], stderr=subprocess.PIPE, text=True)
+    assert out.returncode == NOT_FOUND and "nothing" in out.stderr, out
+    assert not os.path.exists(work + "/nothing")
+
+
+def case_folder_killed(work):
+    """kill -9 of an import into a folder, again and again: in the end every event is there once."""
+    path = write(work + "/events.ndjson", events(60000))
+    archive, rounds = work + "/archive", 0
+    r = random.Random(7)
+    while rounds < 12:
+        p = grid.start([GRIDLINE, "import", "--quiet", "--archive", archive, path], stdout=subprocess.DEVNULL)
+        try:
+            p.wait(r.random() * 0.4)
+        except subprocess.TimeoutExpired:
+            pass
+        grid.stop(p, signal.SIGKILL)
+        rounds += 1
+    row, = to_folder(archive, path)
+    assert row["events"] == 60000 and row["stored"] + row["again"] == 60000, row
+    archived(archive, "-o", work + "/out.ndjson")
+    same(read_as_json(work + "/out.ndjson"), read_as_json(path))
+
+
+def case_busy(work):
+    """A folder that a gateway writes is not for others."""
+    g = Gateway(GATEWAY, work, "gateway", "127.0.0.1:0", settings=[f"archive.dir={work}/archive"]).start()
+    path = write(work + "/events.ndjson", events(50))
+    out = run("--archive", work + "/archive", path)
+    assert out.returncode == FAILED and "written by another process" in out.stderr, out
+    into(g, path)
+    g.stop()
+    got = [json.loads(line) for line in archived(work + "/archive").decode().splitlines()]
+    same([e for e in got if e["prog"] == "app"], read_as_json(path))
+
+
 if __name__ == "__main__":
     grid.main(globals(), sys.argv)

@@ -106,14 +106,13 @@ static uint32_t place_of(struct life_events *l, struct slice key)
     return strbuf_failed(&l->scratch) ? LIFE_NONE : numbered_add(&l->places, strbuf_slice(&l->scratch));
 }
 
-/* The id of a row as it is kept: borrowed from the rows, or in the arena. As id_text. */
-static int keep_id(struct life_events *l, const struct id_place *p, uint32_t row, struct slice *out)
+/* Where it is kept: in the rows, or in the arena. 1, or -ENOMEM. */
+static int keep_id(struct life_events *l, struct slice *id)
 {
-    int r = id_text(p, row, &l->scratch, out);
-    if (r <= 0 || (out->p != l->scratch.p && !l->copies))
-        return r;
-    *out = arena_copy(&l->texts, *out);
-    return out->p ? 1 : -ENOMEM;
+    if (id->p != l->scratch.p && !l->copies)
+        return 1;
+    *id = arena_copy(&l->texts, *id);
+    return id->p ? 1 : -ENOMEM;
 }
 
 static void collect(struct life_events *l, const struct id_place *p, const struct rows *rows, uint32_t name,
@@ -122,9 +121,11 @@ static void collect(struct life_events *l, const struct id_place *p, const struc
     uint64_t seed = hash_bytes(p->declared->name);
     for (uint32_t i = 0; i < rows->n; i++) {
         struct slice id;
-        int r = keep_id(l, p, i, &id);
-        if (r == 0)
+        int r = id_text(p, i, &l->scratch, &id);
+        if (r == 0 || (r == 1 && l->passes && !l->passes(l->passes_arg, rows, i, id)))
             continue;
+        if (r == 1)
+            r = keep_id(l, &id);
         struct life_event *e = r == 1 ? add_event(l) : NULL;
         if (!e) {
             *(r == E_LIMIT ? &l->lost_too_long : &l->lost_no_memory) += 1;

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "archive/tile_internal.h"
 
-#include "archive/lifeline_ids.h"
 #include "base/clock.h"
 #include "base/hash.h"
 #include "base/mem.h"
@@ -9,8 +8,8 @@
 
 #include <errno.h>
 
-/* A tile is final when no row of it is in memory, and everything that takes its usual time has come: heads are
- * flushed every ten minutes, spools come within the hour. */
+/* A tile is final when no row of it is in memory, and there are rows an hour later: what takes its usual time
+ * has come. Later ones (a spool that was away for a day, an import) come to it none the less. */
 enum { LATE_S = 3600 };
 
 /* ---------------------------------------------------------------- who may see what */
@@ -69,6 +68,29 @@ static bool matches_key(struct slice wanted, const struct stream_key_parts *part
     return true;
 }
 
+bool tile_wants(const struct tile_job *j, struct slice event, const struct stream_key_parts *parts)
+{
+    return (j->q.host.n == 0 || text_glob(j->q.host, parts->host)) && matches_key(j->q.key, parts) &&
+           may_stream(j, event, parts->host);
+}
+
+/* An id is the text of a value, and a filter is of texts: it can only tell where that is the same. */
+uint16_t tile_id_column(const struct tile_job *j, const struct table_def *table, const struct id_set *ids)
+{
+    const struct id_declared *d = &ids->declared[0];
+    uint16_t found = UINT16_MAX;
+    if (j->q.id.n == 0 || d->n_fields > 1)
+        return UINT16_MAX;
+    for (uint32_t i = 0; i < table->n_columns; i++) {
+        if (!slice_eq(table->columns[i].name, d->fields[0]))
+            continue;
+        if (table->columns[i].type != VALUE_TEXT || found != UINT16_MAX)
+            return UINT16_MAX;
+        found = (uint16_t)i;
+    }
+    return found;
+}
+
 struct wants {
     const struct tile_job *j;
     const struct tile_scan *s;
@@ -80,9 +102,7 @@ static bool wants(void *arg, struct slice key, const struct stream_key_parts *pa
     (void)key;
     if (w->s->of_derived) /* and not somebody's event of the same name */
         return key_has(parts->fields, SLICE_LIT("derived"), SLICE_LIT("true"));
-    const struct tile_request *q = &w->j->q;
-    return (q->host.n == 0 || text_glob(q->host, parts->host)) && matches_key(q->key, parts) &&
-           may_stream(w->j, w->s->table->name, parts->host);
+    return tile_wants(w->j, w->s->table->name, parts);
 }
 
 int tile_scan(struct tile_job *j, const struct tile_scan *s)
@@ -196,6 +216,25 @@ bool tile_filter_passes(struct tile_filter *f, struct slice key, const struct ro
 
 /* ---------------------------------------------------------------- the answer */
 
+/* Has the archive rows that are so much later than the tile that all of it must have come? */
+static bool is_passed(const struct tile_job *j)
+{
+    struct scan_spec spec = {.to_ns = INT64_MAX, .id_column = UINT16_MAX};
+    bool found = false;
+    if (__builtin_add_overflow(j->q.last_ns, LATE_S * NS_PER_S, &spec.from_ns))
+        return false;
+    for (size_t i = 0; !found && i < view_tables(j->v); i++) {
+        struct scan *s;
+        struct scan_chunk c;
+        spec.name = view_table_at(j->v, i)->name;
+        if (scan_open(j->v, &spec, &s) < 0)
+            continue;
+        found = scan_next(s, &c) > 0;
+        scan_close(s);
+    }
+    return found;
+}
+
 static int make(struct tile_job *j)
 {
     static int (*const makers[])(struct tile_job *) = {[ASK_SERIES] = tile_series,
@@ -252,7 +291,7 @@ int tile_answer(struct view *v, const struct sql_access *access, struct slice re
         r = make(j);
     }
     if (r == 0) {
-        bool is_final = !j->has_head && j->q.last_ns < clock_utc_ns() - LATE_S * NS_PER_S;
+        bool is_final = !j->has_head && is_passed(j);
         j->w.head.flags |= is_final ? 0 : TILE_OPEN;
         r = put_answer(j, is_final, out);
     }

@@ -3,8 +3,8 @@
  * (docs/tiles.md). Level L has bins of 4^L ns; tile i of it is the time [i, i + 1) * 256 * 4^L ns.
  *
  * Kinds: series (a field's first, min, max, last a bin), points (events, or per bin how many and the worst),
- * lifeline (each lifeline while they fit, else how many hops of each pair began when and took how long, and in
- * any case the slowest and the errors), edges (hops from place to place). */
+ * lifeline (each lifeline while they fit, else how many hops of each pair began when and took how long, and
+ * in any case the slowest and the errors), edges (hops from place to place). */
 #ifndef GRIDLINE_ARCHIVE_TILE_H
 #define GRIDLINE_ARCHIVE_TILE_H
 
@@ -15,8 +15,8 @@
 enum tile_ask { ASK_SERIES, ASK_POINTS, ASK_LIFELINE, ASK_LIFELINE_EXACT, ASK_LIFELINE_DENSITY, ASK_EDGES };
 enum tile_as { TILE_AS_GLT1, TILE_AS_JSON, TILE_AS_CSV };
 
-/* A request as text: kind, name, level and index, then parameters name=value, each ended by a NUL. Whoever took
- * it from an address has undone escapes. Slices borrow the text. */
+/* A request as text: kind, name, level and index, then parameters name=value, each ended by a NUL. Whoever
+ * took it from an address has undone escapes. Slices borrow the text. */
 struct tile_request {
     enum tile_ask ask;
     struct slice name; /* of the event (points: a pattern); of lifelines and edges: the declaration of ids */
@@ -33,9 +33,9 @@ struct tile_request {
 };
 int tile_request_parse(struct slice text, struct tile_request *out, struct diag *why);
 
-/* What is answered begins with TILE_ANSWER_HEAD bytes that are not part of the tile: u8 1 = final (it will not
- * change, but by late rows), u8 enum tile_as, 6 bytes 0, u64 a hash of the rest. Then the tile, or its text.
- * E_PROTO, E_LIMIT (*why), -ENOENT: no such event or field; -EACCES; -ENOMEM. */
+/* What is answered begins with TILE_ANSWER_HEAD bytes that are not part of the tile: u8 1 = final (it will
+ * not change, but by late rows), u8 enum tile_as, 6 bytes 0, u64 a hash of the rest. Then the tile, or its
+ * text. E_PROTO, E_LIMIT (*why), -ENOENT: no such event or field; -EACCES; -ENOMEM. */
 enum { TILE_ANSWER_HEAD = 16 };
 int tile_answer(struct view *v, const struct sql_access *access, struct slice request, struct strbuf *out,
                 struct diag *why);

@@ -3,6 +3,7 @@
 #ifndef GRIDLINE_ARCHIVE_TILE_INTERNAL_H
 #define GRIDLINE_ARCHIVE_TILE_INTERNAL_H
 
+#include "archive/lifeline_ids.h"
 #include "archive/tile.h"
 #include "base/arena.h"
 #include "base/map.h"
@@ -15,7 +16,7 @@ struct tile_job {
     struct tile_request q;
     struct predicate *where; /* NULL = all */
     struct tile_writer w;
-    bool has_head; /* a part of it is not on disk yet */
+    bool has_head;   /* a part of it is not on disk yet */
     bool heads_only; /* of tile_scan: leave out what is on disk */
     struct arena arena;
     struct diag *why;
@@ -27,7 +28,14 @@ bool tile_may_field(const struct tile_job *j, struct slice event, struct slice h
 /* All of an event, on whatever host: what is counted without them needs it. */
 bool tile_may_everywhere(const struct tile_job *j, struct slice event);
 
-/* Chunks of a table in [from, last] that the request wants; fn may scan_read. Damage is counted in the head. */
+/* Does the request want that stream, and may its asker see it? */
+bool tile_wants(const struct tile_job *j, struct slice event, const struct stream_key_parts *parts);
+/* The column by whose filter chunks without the id asked can be left out; UINT16_MAX: none, or no id asked.
+ */
+uint16_t tile_id_column(const struct tile_job *j, const struct table_def *table, const struct id_set *ids);
+
+/* Chunks of a table in [from, last] that the request wants; fn may scan_read. Damage is counted in the head.
+ */
 typedef int tile_chunk_fn(void *arg, struct scan *s, const struct scan_chunk *c);
 struct tile_scan {
     const struct table_def *table;

@@ -17,8 +17,12 @@ static const struct {
     {"edges", ASK_EDGES},
 };
 
-enum { FOR_SERIES = 1 << ASK_SERIES, FOR_POINTS = 1 << ASK_POINTS, FOR_EDGES = 1 << ASK_EDGES,
-       FOR_LIFELINES = 1 << ASK_LIFELINE | 1 << ASK_LIFELINE_EXACT | 1 << ASK_LIFELINE_DENSITY };
+enum {
+    FOR_SERIES = 1 << ASK_SERIES,
+    FOR_POINTS = 1 << ASK_POINTS,
+    FOR_EDGES = 1 << ASK_EDGES,
+    FOR_LIFELINES = 1 << ASK_LIFELINE | 1 << ASK_LIFELINE_EXACT | 1 << ASK_LIFELINE_DENSITY
+};
 
 static const struct {
     const char *name;
@@ -54,8 +58,9 @@ static int parse_kind(struct slice word, struct tile_request *q, struct diag *wh
         }
         text_nearest_try(&near, kinds[i].name);
     }
-    return diag_set(why, E_PROTO, 0, "there is no kind of tile '%.*s'%s%s", (int)(word.n < 40 ? word.n : 40), word.p,
-                    near.best ? "; did you mean " : ": series, points, lifeline or edges", near.best ? near.best : "");
+    return diag_set(why, E_PROTO, 0, "there is no kind of tile '%.*s'%s%s", (int)(word.n < 40 ? word.n : 40),
+                    word.p, near.best ? "; did you mean " : ": series, points, lifeline or edges",
+                    near.best ? near.best : "");
 }
 
 /* Both the tile and its neighbours are within the times there are. */
@@ -69,10 +74,12 @@ static int parse_place(struct slice level, struct slice index, struct tile_reque
         return diag_set(why, E_PROTO, 0, "the index of a tile is a whole number");
     q->level = (unsigned)l;
     span = INT64_C(1) << (2 * q->level + 8);
-    if (__builtin_mul_overflow(q->index, span, &q->from_ns) || __builtin_sub_overflow(q->from_ns, span, &next) ||
+    if (__builtin_mul_overflow(q->index, span, &q->from_ns) ||
+        __builtin_sub_overflow(q->from_ns, span, &next) ||
         __builtin_add_overflow(q->from_ns, span - 1, &q->last_ns) ||
         __builtin_add_overflow(q->last_ns, 2 * span, &next))
-        return diag_set(why, E_PROTO, 0, "tile %lld of level %u is beyond all time", (long long)q->index, q->level);
+        return diag_set(why, E_PROTO, 0, "tile %lld of level %u is beyond all time", (long long)q->index,
+                        q->level);
     return 0;
 }
 
@@ -103,7 +110,8 @@ static int parse_param(struct slice word, struct tile_request *q, struct diag *w
         *to = value;
         return 0;
     }
-    return diag_set(why, E_PROTO, 0, "a tile has no parameter '%.*s'", (int)(name.n < 40 ? name.n : 40), name.p);
+    return diag_set(why, E_PROTO, 0, "a tile has no parameter '%.*s'", (int)(name.n < 40 ? name.n : 40),
+                    name.p);
 }
 
 static int check(const struct tile_request *q, struct diag *why)
@@ -123,7 +131,8 @@ static int check(const struct tile_request *q, struct diag *why)
 int tile_request_parse(struct slice text, struct tile_request *out, struct diag *why)
 {
     struct slice none = SLICE_LIT("");
-    struct tile_request q = {.host = none, .key = none, .field = none, .event = none, .id = none, .where = none};
+    struct tile_request q = {
+        .host = none, .key = none, .field = none, .event = none, .id = none, .where = none};
     struct slice rest = text, kind, level, index, word;
     if (!next_word(&rest, &kind) || !next_word(&rest, &q.name) || !next_word(&rest, &level) ||
         !next_word(&rest, &index))

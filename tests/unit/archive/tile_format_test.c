@@ -10,8 +10,12 @@
 
 static void make(struct strbuf *out)
 {
-    struct tile_writer w = {.head = {.kind = TILE_POINTS, .level = 12, .index = -3, .span_ns = UINT64_C(1) << 32,
-                                     .base_ns = -3 * (INT64_C(1) << 32), .left_out = 7}};
+    struct tile_writer w = {.head = {.kind = TILE_POINTS,
+                                     .level = 12,
+                                     .index = -3,
+                                     .span_ns = UINT64_C(1) << 32,
+                                     .base_ns = -3 * (INT64_C(1) << 32),
+                                     .left_out = 7}};
     tile_put_uint(&w, COLUMN_BIN_NS, UINT64_C(1) << 24);
     tile_put_text(&w, COLUMN_STREAM, SLICE_LIT("alpha p job"));
     tile_put_text(&w, COLUMN_STREAM, SLICE_LIT(""));
@@ -115,7 +119,8 @@ static void times(void **state)
 {
     (void)state;
     for (unsigned level = 0; level <= TILE_LEVEL_MAX; level++) {
-        struct tile t = {.head = {.span_ns = UINT64_C(1) << (2 * level + 8), .base_ns = -5 * (INT64_C(1) << (2 * level + 8))}};
+        struct tile t = {.head = {.span_ns = UINT64_C(1) << (2 * level + 8),
+                                  .base_ns = -5 * (INT64_C(1) << (2 * level + 8))}};
         uint64_t s = level;
         for (unsigned i = 0; i < 200; i++) {
             int64_t at = t.head.base_ns + (int64_t)(test_random(&s) % t.head.span_ns);
@@ -149,8 +154,9 @@ static void for_people(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(comes_back), cmocka_unit_test(every_bit_counts), cmocka_unit_test(nothing_is_trusted),
-        cmocka_unit_test(times),      cmocka_unit_test(for_people),
+        cmocka_unit_test(comes_back),         cmocka_unit_test(every_bit_counts),
+        cmocka_unit_test(nothing_is_trusted), cmocka_unit_test(times),
+        cmocka_unit_test(for_people),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

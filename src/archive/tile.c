@@ -105,6 +105,15 @@ static bool wants(void *arg, struct slice key, const struct stream_key_parts *pa
     return tile_wants(w->j, w->s->table->name, parts);
 }
 
+int tile_go_on(const struct tile_job *j)
+{
+    if (j->is_cancelled && *j->is_cancelled)
+        return -ECANCELED;
+    if (j->until_ns && clock_mono_ns() > j->until_ns)
+        return diag_set(j->why, -ETIMEDOUT, 0, "the tile took too long");
+    return 0;
+}
+
 int tile_scan(struct tile_job *j, const struct tile_scan *s)
 {
     struct wants w = {j, s};
@@ -124,7 +133,9 @@ int tile_scan(struct tile_job *j, const struct tile_scan *s)
         if (j->heads_only && !c.is_head)
             continue;
         j->has_head |= c.is_head && c.chunk->max_ns >= j->q.from_ns;
-        r = s->fn(s->arg, scan, &c);
+        r = tile_go_on(j);
+        if (r == 0)
+            r = s->fn(s->arg, scan, &c);
         if (r < 0 && r != E_DAMAGE) /* that was counted */
             break;
     }
@@ -273,23 +284,16 @@ static int put_answer(struct tile_job *j, bool is_final, struct strbuf *out)
     return 0;
 }
 
-int tile_answer(struct view *v, const struct sql_access *access, struct slice request, struct strbuf *out,
-                struct diag *why)
+static int answer(struct tile_job *j, struct slice request, struct strbuf *out)
 {
-    struct tile_job *j = mem_try_alloc(sizeof *j);
-    if (!j)
-        return -ENOMEM;
-    j->v = v;
-    j->access = access;
-    j->why = why;
-    int r = tile_request_parse(request, &j->q, why);
-    if (r == 0) {
-        j->w.head = (struct tile_head){.level = (uint16_t)j->q.level,
-                                       .index = j->q.index,
-                                       .base_ns = j->q.from_ns,
-                                       .span_ns = UINT64_C(1) << (2 * j->q.level + 8)};
-        r = make(j);
-    }
+    int r = tile_request_parse(request, &j->q, j->why);
+    if (r < 0)
+        return r;
+    j->w.head = (struct tile_head){.level = (uint16_t)j->q.level,
+                                   .index = j->q.index,
+                                   .base_ns = j->q.from_ns,
+                                   .span_ns = UINT64_C(1) << (2 * j->q.level + 8)};
+    r = make(j);
     if (r == 0) {
         bool is_final = !j->has_head && is_passed(j);
         j->w.head.flags |= is_final ? 0 : TILE_OPEN;
@@ -298,6 +302,26 @@ int tile_answer(struct view *v, const struct sql_access *access, struct slice re
     predicate_destroy(j->where);
     tile_writer_fini(&j->w);
     arena_fini(&j->arena);
-    mem_free(j);
+    return r;
+}
+
+int tile_answer(struct view *v, const struct sql_access *access, struct slice request, struct strbuf *out,
+                struct diag *why)
+{
+    struct tile_job j = {.v = v, .access = access, .why = why};
+    return answer(&j, request, out);
+}
+
+int tile_query(void *arg, struct view_reader *reader, const struct query_tile *t, struct strbuf *out,
+               struct diag *why)
+{
+    (void)arg;
+    struct tile_job j = {
+        .access = t->access, .is_cancelled = t->is_cancelled, .until_ns = t->until_ns, .why = why};
+    int r = view_take(reader, &j.v);
+    if (r < 0)
+        return r;
+    r = answer(&j, t->text, out);
+    view_release(j.v);
     return r;
 }

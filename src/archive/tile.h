@@ -8,6 +8,7 @@
 #ifndef GRIDLINE_ARCHIVE_TILE_H
 #define GRIDLINE_ARCHIVE_TILE_H
 
+#include "archive/query.h"
 #include "archive/sql.h"
 #include "archive/tile_format.h"
 #include "archive/view.h"
@@ -39,5 +40,8 @@ int tile_request_parse(struct slice text, struct tile_request *out, struct diag 
 enum { TILE_ANSWER_HEAD = 16 };
 int tile_answer(struct view *v, const struct sql_access *access, struct slice request, struct strbuf *out,
                 struct diag *why);
+/* The same on a query's thread: a query_tile_fn, for queries_options. Also -ECANCELED, -ETIMEDOUT. */
+int tile_query(void *arg, struct view_reader *r, const struct query_tile *t, struct strbuf *out,
+               struct diag *why);
 
 #endif

@@ -14,7 +14,9 @@ struct tile_job {
     struct view *v;
     const struct sql_access *access; /* NULL = everything */
     struct tile_request q;
-    struct predicate *where; /* NULL = all */
+    const _Atomic bool *is_cancelled; /* NULL = never */
+    int64_t until_ns;                 /* monotonic; 0 = no limit */
+    struct predicate *where;          /* NULL = all */
     struct tile_writer w;
     bool has_head;   /* a part of it is not on disk yet */
     bool heads_only; /* of tile_scan: leave out what is on disk */
@@ -27,6 +29,9 @@ bool tile_may_table(const struct tile_job *j, struct slice event);
 bool tile_may_field(const struct tile_job *j, struct slice event, struct slice host, struct slice field);
 /* All of an event, on whatever host: what is counted without them needs it. */
 bool tile_may_everywhere(const struct tile_job *j, struct slice event);
+
+/* 0, or why to stop: -ECANCELED, -ETIMEDOUT. Asked at each chunk. */
+int tile_go_on(const struct tile_job *j);
 
 /* Does the request want that stream, and may its asker see it? */
 bool tile_wants(const struct tile_job *j, struct slice event, const struct stream_key_parts *parts);

@@ -97,6 +97,12 @@ static bool wants(void *arg, struct slice key, const struct stream_key_parts *pa
            tile_may_field(s->j, s->table->name, parts->host, s->j->q.field);
 }
 
+static int go_on(void *arg, uint64_t rows)
+{
+    (void)rows;
+    return tile_go_on(((const struct series *)arg)->j);
+}
+
 /* The stream's cells. NULL: no memory, or (counted) there are too many streams. */
 static struct cell *stream_cells(struct series *s, struct slice key, int *r)
 {
@@ -127,6 +133,7 @@ static int fold(struct series *s)
                                .step_ns = tile_bin_ns(s->j),
                                .tier_ns = tile_bin_ns(s->j),
                                .wants = wants,
+                               .go_on = go_on,
                                .arg = s};
     struct bucket *b = NULL;
     struct bucket_row row;

@@ -125,8 +125,12 @@ static int look_at(struct catalog *c, const char *name, uint64_t gen, struct par
 {
     struct diag why = {0};
     int r = partition_open(c->dir, name, 0, NULL, p, &why);
-    if (r == E_DAMAGE)
+    if (r == -ENOENT) { /* the file is there: it has no tables */
+        r = E_DAMAGE;
+        catalog_say(c, "%s is empty", name);
+    } else if (r == E_DAMAGE) {
         catalog_say(c, "%s", why.message);
+    }
     if (r == 0 && partition_gen(*p) < gen) {
         catalog_say(c, "%s: the last commits are gone (%llu of %llu are there)", name,
                     (unsigned long long)partition_gen(*p), (unsigned long long)gen);
@@ -135,16 +139,37 @@ static int look_at(struct catalog *c, const char *name, uint64_t gen, struct par
     return r;
 }
 
+/* What there is now, and where sources go on. */
+static int take_mended(struct catalog *c, const char *name)
+{
+    struct partition *p = NULL;
+    struct diag why = {0};
+    int r = partition_open(c->dir, name, 0, NULL, &p, &why);
+    if (r < 0)
+        return r;
+    set_back(c, name, p);
+    catalog_note_partition(c, p);
+    partition_close(p);
+    return 0;
+}
+
 static int mend(struct catalog *c, const char *name, uint64_t gen)
 {
     struct partition *p = NULL;
+    struct partition_health health;
+    struct diag why = {0};
     int r = look_at(c, name, gen, &p);
-    if (r == E_DAMAGE && p) {
-        set_back(c, name, p);
-        catalog_note_partition(c, p);
-    }
     partition_close(p);
-    return r == E_DAMAGE ? 0 : r;
+    if (r != E_DAMAGE)
+        return r;
+    r = partition_salvage(c->dir, name, NULL, NULL, &health, &why);
+    if (r < 0) {
+        catalog_say(c, "%s could not be salvaged: %s", name, why.message);
+        return r;
+    }
+    catalog_say(c, "%s was made again: %llu rows; what was damaged is kept beside it", name,
+                (unsigned long long)health.rows);
+    return take_mended(c, name);
 }
 
 static int compare_one(struct catalog *c, const struct fact *fact)

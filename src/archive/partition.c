@@ -7,8 +7,8 @@
  *       covers all of the row, and reading the directory touches no page of the body. The body is not checked
  *       as a whole when it is read: its chunks are, one by one (blob.h), and damage costs the chunks it hit.
  *   section(blob, gen, sections, crc)
- *       What is in that blob: varint n; per event name text name, u64 min, u64 max, varint rows, varint
- *       streams. crc: of blob, gen and the bytes. Each connection holds all of it in memory (partition_read.c)
+ *       What is in that blob: u64 the number that its halves carry; varint n; per event name text name, u64
+ *       min, u64 max, varint rows, varint streams. crc: of blob, gen and the bytes. Each connection holds all of it in memory (partition_read.c)
  *       and reads only what commits have added since.
  *   meta(id, value, crc), meta_copy(id, value, crc)
  *       Twice the same, in pages of their own: what must not be lost with a page. crc: of id and value.
@@ -293,7 +293,7 @@ static int reopen(struct partition *p)
     return p->state.commits > commits;
 }
 
-static int begin(struct partition *p)
+int partition_begin_write(struct partition *p)
 {
     if (p->failed)
         return p->failed;
@@ -343,7 +343,7 @@ static int put_blob(struct partition *p, uint64_t id, uint64_t gen, const struct
 static int put_sections(struct partition *p, uint64_t id, uint64_t gen, const struct blob_bytes *b)
 {
     strbuf_reset(&p->row);
-    sections_encode(&p->row, b->sections, b->n_sections);
+    sections_encode(&p->row, b->directory, b->sections, b->n_sections);
     if (strbuf_failed(&p->row))
         return -ENOMEM;
     int r = 0;
@@ -361,7 +361,7 @@ int partition_put(struct partition *p, const struct blob_bytes *b, uint64_t gen,
 {
     if (b->directory.n > BLOB_DIRECTORY_MAX || b->body.n > BLOB_BODY_MAX)
         return E_LIMIT;
-    int r = begin(p);
+    int r = partition_begin_write(p);
     if (r < 0)
         return r;
     uint64_t mine = p->next.next_blob;
@@ -379,7 +379,7 @@ int partition_put(struct partition *p, const struct blob_bytes *b, uint64_t gen,
 
 int partition_remove(struct partition *p, uint64_t blob)
 {
-    int r = begin(p);
+    int r = partition_begin_write(p);
     if (r < 0)
         return r;
     if (p->n_removing == p->removing_cap) {
@@ -397,7 +397,7 @@ int partition_remove(struct partition *p, uint64_t blob)
 /* The source's mark, to be changed. NULL: *r says why. */
 static struct mark *use_mark(struct partition *p, const struct archive_source *s, int *r)
 {
-    *r = begin(p);
+    *r = partition_begin_write(p);
     if (*r < 0)
         return NULL;
     struct mark *m = mark_find(p, s);

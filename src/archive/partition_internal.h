@@ -117,6 +117,7 @@ struct partition {
 };
 
 /* ------------------------------------------------ partition.c */
+int partition_begin_write(struct partition *p); /* unless a transaction is open */
 sqlite3_stmt *partition_use(struct partition *p, enum statement s, int *r);
 void partition_report(struct partition *p, uint64_t blob, const char *what, const struct blob_chunk *chunk);
 /* The same, but each `bit` once a connection. */
@@ -146,7 +147,10 @@ int gone_add(struct gone *g, uint64_t id);
 bool gone_has(const struct gone *g, uint64_t id);
 
 /* ------------------------------------------------ partition_read.c */
-void sections_encode(struct strbuf *out, const struct blob_section *s, size_t n);
+/* The number that both halves of a blob carry; and as its section row has it. */
+uint64_t directory_number(struct slice directory);
+uint64_t sections_number(struct slice bytes);
+void sections_encode(struct strbuf *out, struct slice directory, const struct blob_section *s, size_t n);
 /* fn for each; E_PROTO. */
 int sections_decode(struct slice bytes, int (*fn)(void *arg, const struct blob_section *s), void *arg);
 uint32_t sections_crc(uint64_t blob, uint64_t gen, struct slice bytes);

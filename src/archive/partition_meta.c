@@ -304,9 +304,7 @@ static int load_from(struct partition *p, enum statement which, uint64_t *n)
 {
     int r = 0;
     sqlite3_stmt *s = partition_use(p, which, &r);
-    if (!s)
-        return r;
-    while ((r = db_step(p->db, s)) > 0) {
+    while (s && (r = db_step(p->db, s)) > 0) {
         uint64_t id = (uint64_t)sqlite3_column_int64(s, 0);
         struct slice value = db_column_bytes(s, 1);
         struct mark m;

@@ -5,8 +5,8 @@
  *
  * What the index must hold is known (partition.c): each number below next_blob that was not taken out. A row
  * that is not there, or wrong, is made again from the directory of its blob. */
+#include "archive/blob_layout.h"
 #include "archive/partition_internal.h"
-
 #include "base/crc32c.h"
 #include "base/cursor.h"
 #include "base/mem.h"
@@ -15,8 +15,9 @@
 
 /* ---------------------------------------------------------------- rows */
 
-void sections_encode(struct strbuf *out, const struct blob_section *s, size_t n)
+void sections_encode(struct strbuf *out, struct slice directory, const struct blob_section *s, size_t n)
 {
+    strbuf_add_u64(out, directory_number(directory));
     strbuf_add_varint(out, n);
     for (size_t i = 0; i < n; i++) {
         strbuf_add_text(out, s[i].name);
@@ -27,9 +28,21 @@ void sections_encode(struct strbuf *out, const struct blob_section *s, size_t n)
     }
 }
 
-int sections_decode(struct slice bytes, int (*fn)(void *arg, const struct blob_section *s), void *arg)
+uint64_t directory_number(struct slice directory)
+{
+    struct cursor c = cursor_of(slice_from(directory, BLOB_AT_NUMBER));
+    return cursor_u64(&c); /* 0: there is none */
+}
+
+uint64_t sections_number(struct slice bytes)
 {
     struct cursor c = cursor_of(bytes);
+    return cursor_u64(&c);
+}
+
+int sections_decode(struct slice bytes, int (*fn)(void *arg, const struct blob_section *s), void *arg)
+{
+    struct cursor c = cursor_of(slice_from(bytes, sizeof(uint64_t)));
     for (uint64_t n = cursor_varint(&c); n > 0; n--) {
         struct blob_section s = {.name = cursor_text(&c)};
         s.min_ns = (int64_t)cursor_u64(&c);

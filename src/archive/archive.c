@@ -296,15 +296,20 @@ static struct archive_stream *add_stream(struct archive *a, struct slice key, st
     return s;
 }
 
+static void stream_free(struct archive_stream *s)
+{
+    head_fini(&s->head);
+    mem_free((void *)(uintptr_t)s->key.p);
+    mem_free(s);
+}
+
 void archive_stream_destroy(struct archive *a, struct archive_stream *s)
 {
     table_remove(a, s->table, s);
     (void)map_remove(&a->streams, s->key); /* it is there */
     s->producer->streams--;
     a->counts.head_bytes -= s->head.buffer ? s->head.buffer->size_bytes : 0;
-    head_fini(&s->head);
-    mem_free((void *)(uintptr_t)s->key.p);
-    mem_free(s);
+    stream_free(s);
 }
 
 /* Is the event, which has the schema of the stream's last one, of this stream? */
@@ -711,16 +716,16 @@ void archive_close(struct archive *a)
         return;
     for (size_t i = 0; i < ARCHIVE_OPEN_MAX; i++)
         partition_close(a->open[i].p);
-    for (size_t i = 0; a->streams.n && map_next(&a->streams, &i, &v); i = 0)
-        archive_stream_destroy(a, v);
+    for (size_t i = 0; map_next(&a->streams, &i, &v);)
+        stream_free(v);
     for (size_t i = 0; map_next(&a->tables, &i, &v);) {
         mem_free(((struct archive_table *)v)->streams);
         mem_free(v);
     }
     for (size_t i = 0; map_next(&a->producers, &i, &v);)
         mem_free(v);
-    forget_infos(a);
     map_fini(&a->streams);
+    forget_infos(a);
     map_fini(&a->tables);
     map_fini(&a->producers);
     table_list_unref(a->list);

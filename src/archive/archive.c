@@ -751,6 +751,27 @@ struct catalog *archive_catalog(struct archive *a)
     return a->catalog;
 }
 
+/* What is in the catalogue's memory is what views see, also if the disk does not take it now: then it is written
+ * with whatever comes next. */
+static int commit_baselines(struct archive *a)
+{
+    int r = catalog_commit(a->catalog);
+    publish_tables(a);
+    return r;
+}
+
+int archive_set_baseline(struct archive *a, const struct baseline *b)
+{
+    int r = catalog_set_baseline(a->catalog, b);
+    return r < 0 ? r : commit_baselines(a);
+}
+
+int archive_remove_baseline(struct archive *a, struct slice name)
+{
+    int r = catalog_remove_baseline(a->catalog, name);
+    return r < 0 ? r : commit_baselines(a);
+}
+
 const char *archive_dir(const struct archive *a)
 {
     return a->dir;

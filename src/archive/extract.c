@@ -14,7 +14,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-enum { WINDOW_BYTES = 32 << 20, BUCKETS = 1024, BATCH_EVENTS = 4096, ROW_COST = 48 };
+enum { BUCKETS = 1024, BATCH_EVENTS = 4096, ROW_COST = 48 };
 
 /* Rows of one chunk in the window; everything is in the window's arena but the schema, a reference. */
 struct piece {
@@ -86,7 +86,7 @@ int extract_open(struct view *v, const struct extract_spec *spec, struct extract
         return -ENOMEM;
     x->view = v;
     x->spec = *spec;
-    x->window_max = spec->window_bytes ? spec->window_bytes : WINDOW_BYTES;
+    x->window_max = spec->window_bytes ? spec->window_bytes : EXTRACT_WINDOW_BYTES;
     x->fit_ns = UINT64_MAX;
     x->registry = registry_create();
     x->builder = x->registry ? batch_builder_create(x->registry, BUILDER_BORROW) : NULL;
@@ -164,23 +164,30 @@ static bool is_mark(const struct table_def *t, const char *mark, struct slice na
     return !f || f->role != ROLE_KEY;
 }
 
-static bool is_derived(const struct extract *x, const struct stream_key_parts *parts)
+bool extract_is_derived(const struct view *v, const struct stream_key_parts *parts)
 {
-    const struct table_def *t = view_table(x->view, parts->name);
+    const struct table_def *t = view_table(v, parts->name);
     struct slice fields = parts->fields, name;
-    struct value v;
-    while (t && stream_key_next(&fields, &name, &v))
-        if (is_mark(t, "derived", name, v))
+    struct value value;
+    while (t && stream_key_next(&fields, &name, &value))
+        if (is_mark(t, "derived", name, value))
             return true;
     return false;
 }
 
-static bool wants_table(const struct extract *x, struct slice name)
+static bool wants_table(const struct extract *x, const struct table_def *t)
 {
     const struct sql_access *a = x->spec.access;
-    if (a && a->may_table && !a->may_table(a->arg, name))
+    if (a && a->may_table && !a->may_table(a->arg, t->name))
         return false;
-    return !x->spec.selector || selector_wants_event(x->spec.selector, name);
+    if (x->spec.wants && !x->spec.wants(x->spec.arg, t))
+        return false;
+    return !x->spec.selector || selector_wants_event(x->spec.selector, t->name);
+}
+
+static int check(const struct extract *x)
+{
+    return x->spec.check ? x->spec.check(x->spec.arg) : 0;
 }
 
 static bool wants_stream(void *arg, struct slice key, const struct stream_key_parts *parts)
@@ -188,7 +195,7 @@ static bool wants_stream(void *arg, struct slice key, const struct stream_key_pa
     const struct extract *x = arg;
     const struct sql_access *a = x->spec.access;
     (void)key; /* its parts are enough */
-    if (is_derived(x, parts))
+    if (extract_is_derived(x->view, parts))
         return false;
     if (a && a->may_stream && !a->may_stream(a->arg, parts->name, parts->host))
         return false;
@@ -258,7 +265,9 @@ static int list_table(struct extract *x, const struct table_def *t)
     if (r < 0)
         return r;
     while ((r = scan_next(x->scan, &c)) > 0) {
-        r = add_span(x, c.chunk);
+        r = check(x);
+        if (r == 0)
+            r = add_span(x, c.chunk);
         if (r < 0)
             break;
     }
@@ -292,7 +301,7 @@ static int plan_segment(struct extract *x)
     x->n_spans = 0;
     for (size_t i = 0; i < view_tables(x->view); i++) {
         const struct table_def *t = view_table_at(x->view, i);
-        int r = wants_table(x, t->name) ? list_table(x, t) : 0;
+        int r = wants_table(x, t) ? list_table(x, t) : 0;
         if (r < 0)
             return r;
     }
@@ -537,7 +546,9 @@ static int read_chunk(struct extract *x, const struct scan_chunk *c)
 {
     unsigned what = BLOB_TIMES | BLOB_LEVELS | BLOB_ALL_COLUMNS | (x->spec.with_origins ? BLOB_ORIGINS : 0);
     struct rows rows;
-    int r = scan_read(x->scan, what, NULL, 0, &rows);
+    int r = check(x);
+    if (r == 0)
+        r = scan_read(x->scan, what, NULL, 0, &rows);
     if (r != E_DAMAGE)
         return r < 0 ? r : add_rows(x, c, &rows);
     /* It comes again in the next windows that it reaches: counted in the first. */
@@ -562,7 +573,7 @@ static int read_more(struct extract *x)
             x->table++;
             continue;
         } else if (r == 0) {
-            while (x->table < view_tables(x->view) && !wants_table(x, view_table_at(x->view, x->table)->name))
+            while (x->table < view_tables(x->view) && !wants_table(x, view_table_at(x->view, x->table)))
                 x->table++;
             x->is_read = x->table == view_tables(x->view);
             if (x->is_read)

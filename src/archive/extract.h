@@ -16,6 +16,8 @@
 #include "archive/sql.h"
 #include "event/select.h"
 
+enum { EXTRACT_WINDOW_BYTES = 32 << 20 };
+
 struct extract_spec {
     int64_t from_ns, to_ns;          /* both are in */
     struct selector *selector;       /* which events; borrowed. NULL = all */
@@ -23,7 +25,11 @@ struct extract_spec {
     /* Batches carry producer, epoch, first number and clock. Those of one producer then stand together within a
      * window: the order of time is that of windows. Without, batches have no origin and all is in order. */
     bool with_origins;
-    size_t window_bytes; /* memory of a window; 0 = 32 MiB */
+    size_t window_bytes; /* memory of a window; 0 = EXTRACT_WINDOW_BYTES */
+    /* Which tables; NULL = all. And: go on? Asked before each chunk; what is negative ends it. NULL = always. */
+    bool (*wants)(void *arg, const struct table_def *t);
+    int (*check)(void *arg);
+    void *arg;
 };
 
 struct extract;
@@ -34,6 +40,8 @@ void extract_close(struct extract *x); /* NULL is fine */
  * and counted. Events that come at one and the same nanosecond are in no order. */
 int extract_next(struct extract *x, const struct batch **out);
 struct scan_loss extract_damaged(const struct extract *x);
+/* Is the stream one that the archive makes of others (archive_append_derived)? Its rows are no events. */
+bool extract_is_derived(const struct view *v, const struct stream_key_parts *parts);
 /* How far it has come: up to this time everything has been given. For progress. */
 int64_t extract_at_ns(const struct extract *x);
 

@@ -133,6 +133,7 @@ struct sql_kind {
 };
 extern const struct sql_kind sql_kind_table, sql_kind_latest;
 extern const struct sql_kind sql_kind_baselines, sql_kind_partitions; /* sql_own.c */
+extern const struct sql_kind sql_kind_deviations, sql_kind_events;
 /* A table that was given filled (sql_mounted.c). */
 int sql_mounted_make(struct sql_context *c, const struct table_rows *t);
 

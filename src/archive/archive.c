@@ -299,6 +299,7 @@ static struct archive_stream *add_stream(struct archive *a, struct slice key, st
 static void stream_free(struct archive_stream *s)
 {
     head_fini(&s->head);
+    mem_free(s->keys);
     mem_free((void *)(uintptr_t)s->key.p);
     mem_free(s);
 }
@@ -308,7 +309,7 @@ void archive_stream_destroy(struct archive *a, struct archive_stream *s)
     table_remove(a, s->table, s);
     (void)map_remove(&a->streams, s->key); /* it is there */
     s->producer->streams--;
-    a->counts.head_bytes -= s->head.buffer ? s->head.buffer->size_bytes : 0;
+    a->counts.head_bytes -= s->head.used_bytes;
     stream_free(s);
 }
 
@@ -317,17 +318,26 @@ static bool is_of_stream(const struct archive_stream *s, const struct event *e)
 {
     if (!slice_eq(e->host, s->parts.host) || !slice_eq(e->prog, s->parts.prog) || s->is_overflow)
         return false;
+    for (uint32_t i = 0; i < s->info->n_keys; i++)
+        if (!value_eq(s->keys[i], e->values[s->info->keys[i]]))
+            return false;
+    return true;
+}
+
+/* Its last event is of this schema: the values of its keys, as that one has them. */
+static void use_info(struct archive_stream *s, const struct schema_info *info)
+{
     struct slice fields = s->parts.fields, name;
     struct value v;
-    for (uint32_t i = 0; i < s->info->n_keys; i++) {
-        const struct value *key = &e->values[s->info->keys[i]];
-        if (key->type == VALUE_NONE)
-            continue;
-        if (!stream_key_next(&fields, &name, &v) || !value_eq(v, *key) ||
-            !slice_eq(name, e->schema->fields[s->info->keys[i]].name))
-            return false;
-    }
-    return fields.n == 0;
+    s->info = info;
+    mem_free(s->keys);
+    s->keys = mem_alloc((info->n_keys + 1) * sizeof *s->keys);
+    while (stream_key_next(&fields, &name, &v))
+        for (uint32_t i = 0; i < info->n_keys; i++) {
+            const struct field *f = &info->schema->fields[info->keys[i]];
+            if (f->type == v.type && slice_eq(f->name, name))
+                s->keys[i] = v;
+        }
 }
 
 static struct archive_stream *find_stream(struct archive *a, const struct event *e,
@@ -361,7 +371,8 @@ static struct archive_stream *get_stream(struct archive *a, const struct event *
         guess = find_stream(a, e, info, o);
         if (!guess)
             return NULL;
-        guess->info = info;
+        if (guess->info != info)
+            use_info(guess, info);
         if (a->last)
             a->last->next = guess;
     }
@@ -419,14 +430,14 @@ static int put_row(struct archive *a, struct archive_stream *s, const struct hea
     if (r < 0)
         return r;
     if (r > 0) {
-        a->counts.head_bytes += new->size_bytes;
         pthread_mutex_lock(&a->lock);
         struct head_buffer *old = head_replace(&s->head, new);
         pthread_mutex_unlock(&a->lock);
-        a->counts.head_bytes -= old ? old->size_bytes : 0;
         head_buffer_unref(old);
     }
+    size_t before = s->head.used_bytes;
     head_append(&s->head, row);
+    a->counts.head_bytes += s->head.used_bytes - before;
     s->was_fed = true;
     if (!s->is_derived)
         touch(a, s);
@@ -751,8 +762,8 @@ struct catalog *archive_catalog(struct archive *a)
     return a->catalog;
 }
 
-/* What is in the catalogue's memory is what views see, also if the disk does not take it now: then it is written
- * with whatever comes next. */
+/* What is in the catalogue's memory is what views see, also if the disk does not take it now: then it is
+ * written with whatever comes next. */
 static int commit_baselines(struct archive *a)
 {
     int r = catalog_commit(a->catalog);

@@ -77,7 +77,8 @@ int archive_flush(struct archive *a);
 uint64_t archive_cursor(const struct archive *a, const struct archive_source *s);
 void archive_counts(const struct archive *a, struct archive_counts *out);
 struct catalog *archive_catalog(struct archive *a); /* the writer's */
-/* As catalog_set_baseline and catalog_remove_baseline; on disk, and seen by views from now on, when it returns 0.
+/* As catalog_set_baseline and catalog_remove_baseline; on disk, and seen by views from now on, when it
+ * returns 0.
  */
 int archive_set_baseline(struct archive *a, const struct baseline *b);
 int archive_remove_baseline(struct archive *a, struct slice name);

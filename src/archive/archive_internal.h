@@ -52,7 +52,8 @@ struct archive_stream {
     bool is_derived;                /* of rows made at a flush: nobody sees its head */
     uint8_t quiet;                  /* flushes without a row */
     struct archive_stream *next;    /* who came behind it last time: a guess */
-    const struct schema_info *info; /* of its last event */
+    const struct schema_info *info; /* of its last event; */
+    struct value *keys;             /* and its key values in that order; of its key */
 };
 
 struct archive_table {

@@ -192,8 +192,8 @@ static void give_way(const struct sealing *s)
     for (size_t i = 0; i < s->n; i++) {
         old[i] = s->all[i].stream->head.buffer;
         head_without(&s->all[i].stream->head, s->span.from_ns, s->span.to_ns, &left[i]);
-        a->counts.head_bytes += left[i].buffer ? left[i].buffer->size_bytes : 0;
-        a->counts.head_bytes -= old[i]->size_bytes;
+        a->counts.head_bytes += left[i].used_bytes;
+        a->counts.head_bytes -= s->all[i].stream->head.used_bytes;
         a->counts.head_rows -= s->all[i].rows.n;
     }
     pthread_mutex_lock(&a->lock);
@@ -216,7 +216,7 @@ static void drop_derived(struct archive *a)
         if (!s->is_derived || !s->head.n)
             continue;
         a->counts.head_rows -= s->head.n;
-        a->counts.head_bytes -= s->head.buffer->size_bytes;
+        a->counts.head_bytes -= s->head.used_bytes;
         head_fini(&s->head);
     }
 }
@@ -271,8 +271,8 @@ static bool find_oldest(const struct archive *a, int64_t *out)
     for (size_t i = 0; map_next(&a->streams, &i, &v);) {
         const struct head *h = &((const struct archive_stream *)v)->head;
         for (uint32_t row = 0; row < (h->is_unsorted ? h->n : h->n > 0); row++)
-            if (!is_any || h->buffer->time_ns[row] < *out) {
-                *out = h->buffer->time_ns[row];
+            if (!is_any || head_row_at(h->buffer, row)->time_ns < *out) {
+                *out = head_row_at(h->buffer, row)->time_ns;
                 is_any = true;
             }
     }

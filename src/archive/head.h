@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* head.h - the newest rows of one stream, in memory, until they are sealed.
  *
- * Rows go into a buffer of arrays, one a column. What is in a buffer never changes again: readers on other
- * threads hold a reference and a number of rows and look at these without a lock. When it is full, or a row
- * needs a column, a mark of missing values or more text than there is room for, a larger buffer takes its
- * place and the old one stays with those who hold it.
+ * Rows are kept as rows: a row is written in one place, and the next of this stream comes when all others
+ * have had one, so an array a column would cost a cache miss a value. They become columns when they are read
+ * or sealed (head_rows). What is in a buffer never changes again: readers on other threads hold a reference
+ * and a number of rows and look at these without a lock. When it is full, or a row needs a column or more
+ * text than there is room for, a larger buffer takes its place and the old one stays with those who hold it.
  *
  * The writer's thread; head_buffer_unref and head_rows on any. Whoever shares heads between threads changes
  * head.buffer under its lock: by head_reserve, which says what it is about to do.
  *
- * Cost of a row: a store of 8 bytes a value, and a copy of everything now and then (twice as large each
- * time).
+ * Cost of a row: 24 bytes and 8 a column, and a copy of everything now and then (twice as large each time).
  */
 #ifndef GRIDLINE_ARCHIVE_HEAD_H
 #define GRIDLINE_ARCHIVE_HEAD_H
@@ -25,24 +25,33 @@ enum { HEAD_ORIGINS_MAX = 65535 };
 struct head_column {
     uint16_t id;
     uint8_t type;
-    uint64_t *values; /* numbers; NULL for text: */
-    uint32_t *ends;
-    char *bytes;
+    char *bytes; /* text of all rows, one after the other; NULL for numbers */
     uint32_t bytes_max;
-    uint8_t *present; /* a byte a row; NULL: every row has a value */
+};
+
+/* A row: this, then for each column 8 bytes: the number, or where its text ends. */
+struct head_cells {
+    int64_t time_ns;
+    uint64_t seq;
+    uint16_t origin;
+    uint8_t level;
+    uint64_t cells[]; /* bits of the columns that have a value, a word for 64; then the values */
 };
 
 struct head_buffer {
     _Atomic uint32_t refs;
     uint32_t rows_max, origins_max, n_columns;
-    size_t size_bytes;
-    int64_t *time_ns;
-    uint64_t *seq;
-    uint16_t *origin;
-    uint8_t *level;
+    uint32_t mask_words, row_bytes;
+    bool has_text;
+    char *rows; /* rows_max of row_bytes */
     struct row_origin *origins;
     struct head_column columns[]; /* by id */
 };
+
+static inline struct head_cells *head_row_at(const struct head_buffer *b, uint32_t row)
+{
+    return (struct head_cells *)(void *)(b->rows + (size_t)row * b->row_bytes);
+}
 
 struct head_buffer *head_buffer_ref(struct head_buffer *b);
 void head_buffer_unref(struct head_buffer *b); /* NULL is fine */
@@ -50,12 +59,13 @@ void head_buffer_unref(struct head_buffer *b); /* NULL is fine */
 struct head {
     struct head_buffer *buffer; /* NULL: no row yet */
     uint32_t n, n_origins;
-    bool is_unsorted; /* some row is older than the one before it */
+    uint32_t rows_first; /* so many came the last time: the first buffer has room for them. 0 = not known */
+    size_t used_bytes;   /* of the buffer; what has room only is not in memory yet */
+    bool is_unsorted;    /* some row is older than the one before it */
     /* How the fields of the schema that came last go into columns: */
     const struct schema *schema; /* owned reference */
     uint16_t *places;            /* of its fields; UINT16_MAX: a key, or there is no column for it */
-    bool covers_all;             /* no column of the buffer is of another schema's field */
-    bool lacks_marks;            /* one that is can't be marked as missing yet */
+    bool is_complete;            /* the buffer has all columns that it needs */
 };
 
 void head_fini(struct head *h);

@@ -24,8 +24,8 @@ enum { TABLES_MAX = 256 };
 #define DEFAULT_ROWS 1000000
 #define DEFAULT_BYTES ((size_t)256 << 20)
 
-static const struct sql_kind *const kinds[] = {&sql_kind_table, &sql_kind_latest, &sql_kind_baselines,
-                                              &sql_kind_partitions, &sql_kind_bucket, &sql_kind_samples_bucket,
+static const struct sql_kind *const kinds[] = {&sql_kind_table, &sql_kind_latest, &sql_kind_tables,
+                                              &sql_kind_baselines, &sql_kind_partitions, &sql_kind_bucket, &sql_kind_samples_bucket,
                                               &sql_kind_deviations, &sql_kind_events};
 enum { N_KINDS = sizeof kinds / sizeof *kinds };
 

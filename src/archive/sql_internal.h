@@ -132,8 +132,8 @@ struct sql_kind {
     int (*make)(struct sql_context *c, const char *name, const struct table_def *t);
 };
 extern const struct sql_kind sql_kind_table, sql_kind_latest;
-extern const struct sql_kind sql_kind_baselines, sql_kind_partitions; /* sql_own.c */
 extern const struct sql_kind sql_kind_deviations, sql_kind_events;
+extern const struct sql_kind sql_kind_tables, sql_kind_baselines, sql_kind_partitions; /* sql_own.c */
 /* A table that was given filled (sql_mounted.c). */
 int sql_mounted_make(struct sql_context *c, const struct table_rows *t);
 

@@ -143,7 +143,7 @@ bool sql_is_reserved(struct slice name)
 {
     static const char *const names[] = {"sensors", "workers",   "subscriptions", "rules",     "faults",
                                         "ledger",  "domains",   "schemas",       "baselines", "partitions",
-                                        "rebuild", "json_each", "json_tree",     "samples_bucket", "deviations", "event_blocks"};
+                                        "rebuild", "tables", "schema_fields", "json_each", "json_tree",     "samples_bucket", "deviations", "event_blocks"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (slice_eq_nocase(name, slice_str(names[i])))
             return true;

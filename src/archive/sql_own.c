@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* sql_own.c - what an archive says of itself: baselines and partitions, one row each. */
+/* sql_own.c - what an archive says of itself: its tables, baselines and partitions, one row each. */
 #include "archive/sql_internal.h"
 
 #include "base/mem.h"
@@ -10,6 +10,8 @@ struct own_kind {
     const char *declaration;
     size_t (*count)(const struct view *v);
     void (*result)(const struct view *v, size_t i, int column, sqlite3_context *to);
+    /* May the asker see it? NULL = it may. */
+    bool (*shows)(const struct sql_context *c, size_t i);
 };
 
 struct own_table {
@@ -52,8 +54,40 @@ static void result_partition(const struct view *v, size_t i, int column, sqlite3
     sqlite3_result_int64(to, column == 0 ? s.from_ns : column == 1 ? s.to_ns : s.step_ns);
 }
 
+/* name: as it is written in SQL, unless another event has that, too; event: which always means this one, in
+ * quotes. */
+static void result_table(const struct view *v, size_t i, int column, sqlite3_context *to)
+{
+    const struct table_def *t = view_table_at(v, i);
+    struct strbuf text = {0};
+    if (column == 0)
+        sql_table_name(&text, t->name);
+    else if (column == 1)
+        strbuf_add_slice(&text, t->name);
+    for (uint32_t k = 0; column == 2 && k < t->n_columns; k++)
+        strbuf_printf(&text, "%s%.*s", k ? "," : "", SLICE_ARG(t->columns[k].name));
+    if (strbuf_failed(&text))
+        sqlite3_result_error_nomem(to);
+    else
+        result_slice(to, strbuf_slice(&text));
+    strbuf_fini(&text);
+}
+
+static bool shows_table(const struct sql_context *c, size_t i)
+{
+    return sql_may_table(c, view_table_at(c->view, i)->name);
+}
+
+static const struct own_kind tables = {
+    .declaration = "CREATE TABLE x(name TEXT, event TEXT, fields TEXT)",
+    .count = view_tables,
+    .result = result_table,
+    .shows = shows_table,
+};
+
 static const struct own_kind baselines = {
-    .declaration = "CREATE TABLE x(name TEXT, label TEXT, from_time INTEGER, to_time INTEGER, condition TEXT)",
+    .declaration =
+        "CREATE TABLE x(name TEXT, label TEXT, from_time INTEGER, to_time INTEGER, condition TEXT)",
     .count = view_baselines,
     .result = result_baseline,
 };
@@ -64,7 +98,8 @@ static const struct own_kind partitions = {
     .result = result_partition,
 };
 
-static int own_connect(sqlite3 *db, void *aux, int argc, const char *const *argv, sqlite3_vtab **out, char **error)
+static int own_connect(sqlite3 *db, void *aux, int argc, const char *const *argv, sqlite3_vtab **out,
+                       char **error)
 {
     const struct own_table *t = aux;
     struct strbuf text = {0};
@@ -114,26 +149,40 @@ static int own_close(sqlite3_vtab_cursor *cursor)
     return SQLITE_OK;
 }
 
-static int own_filter(sqlite3_vtab_cursor *cursor, int number, const char *plan, int argc, sqlite3_value **argv)
+static bool is_over(const struct own_cursor *c)
+{
+    return c->row >= c->table->kind->count(c->table->context->view);
+}
+
+static void skip_hidden(struct own_cursor *c)
+{
+    const struct own_kind *kind = c->table->kind;
+    while (kind->shows && !is_over(c) && !kind->shows(c->table->context, c->row))
+        c->row++;
+}
+
+static int own_filter(sqlite3_vtab_cursor *cursor, int number, const char *plan, int argc,
+                      sqlite3_value **argv)
 {
     (void)number;
     (void)plan;
     (void)argc;
     (void)argv;
     ((struct own_cursor *)cursor)->row = 0;
+    skip_hidden((struct own_cursor *)cursor);
     return SQLITE_OK;
 }
 
 static int own_next(sqlite3_vtab_cursor *cursor)
 {
     ((struct own_cursor *)cursor)->row++;
+    skip_hidden((struct own_cursor *)cursor);
     return SQLITE_OK;
 }
 
 static int own_eof(sqlite3_vtab_cursor *cursor)
 {
-    const struct own_cursor *c = (const struct own_cursor *)cursor;
-    return c->row >= c->table->kind->count(c->table->context->view);
+    return is_over((const struct own_cursor *)cursor);
 }
 
 static int own_column(sqlite3_vtab_cursor *cursor, sqlite3_context *to, int column)
@@ -170,7 +219,8 @@ static int make(struct sql_context *c, const char *name, const struct own_kind *
     if (!t)
         return -ENOMEM;
     *t = (struct own_table){.context = c, .kind = kind};
-    return sql_error(c, sqlite3_create_module_v2(c->db, name, &module, t, mem_free)); /* freed on failure, too */
+    return sql_error(c,
+                     sqlite3_create_module_v2(c->db, name, &module, t, mem_free)); /* freed on failure, too */
 }
 
 static int make_baselines(struct sql_context *c, const char *name, const struct table_def *of)
@@ -185,5 +235,13 @@ static int make_partitions(struct sql_context *c, const char *name, const struct
     return make(c, name, &partitions);
 }
 
+static int make_tables(struct sql_context *c, const char *name, const struct table_def *of)
+{
+    (void)of; /* of none */
+    return make(c, name, &tables);
+}
+
+const struct sql_kind sql_kind_tables = {.suffix = "tables", .is_whole = true, .make = make_tables};
 const struct sql_kind sql_kind_baselines = {.suffix = "baselines", .is_whole = true, .make = make_baselines};
-const struct sql_kind sql_kind_partitions = {.suffix = "partitions", .is_whole = true, .make = make_partitions};
+const struct sql_kind sql_kind_partitions = {
+    .suffix = "partitions", .is_whole = true, .make = make_partitions};

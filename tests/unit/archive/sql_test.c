@@ -364,12 +364,15 @@ static void shows_what_may_be_seen(void **state)
     for (int i = 0; i < 2; i++) {
         t.query.access = NULL;
         assert_string_equal(run_text(&t, "SELECT n FROM secret"), "1");
+        assert_string_equal(run_text(&t, "SELECT count(*) FROM tables WHERE name = 'secret'"), "1");
         assert_string_equal(run_text(&t, "SELECT n FROM disk WHERE device = 'sda'"), "4");
         t.query.access = &access;
         check_refused("SELECT n FROM secret", E_PROTO, 15, "no such table: secret; `gridline schemas`");
         check_refused("SELECT n FROM 'secret'", E_PROTO, 0, "no such table: secret; `gridline schemas`");
         check_refused("SELECT n FROM secre", E_PROTO, 15, "no such table: secre; `gridline schemas`");
         check_refused("SELECT count(*) FROM secret_latest", E_PROTO, 0, "no such table");
+        assert_string_equal(run_text(&t, "SELECT count(*) FROM tables WHERE name = 'secret'"), "0");
+        assert_string_equal(run_text(&t, "SELECT event, fields FROM tables WHERE name = 'disk'"), "disk|device,n");
         assert_string_equal(run_text(&t, "SELECT DISTINCT host FROM cpu"), "a");
         assert_string_equal(run_text(&t, "SELECT host FROM cpu_latest"), "a");
         assert_string_equal(run_text(&t, "SELECT count(*), count(usage), max(n) FROM cpu"), "200|0|199");

@@ -5,6 +5,9 @@
 
 #include <errno.h>
 
+const char *const table_gateway_names[] = {"workers", "sensors",       "subscriptions", "ledger",
+                                           "schemas", "schema_fields", "domains",       NULL};
+
 void table_rows_fini(struct table_rows *t)
 {
     if (t->end_filling && t->filling)

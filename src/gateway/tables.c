@@ -87,7 +87,6 @@ struct table_spec {
 static const struct table_spec specs[] = {
     {"workers", "hosts", "hosts whose agents hold or held a lease", COLUMNS(workers_columns),
      .has_fields = false},
-    {"hosts", "hosts", "the same as workers", COLUMNS(workers_columns), .has_fields = false},
     {"sensors", "sensors", "sensors of every host", COLUMNS(sensors_columns), .has_fields = false},
     {"subscriptions", "subscriptions", "who has asked for what", COLUMNS(subscriptions_columns),
      .has_fields = false},

@@ -2,7 +2,7 @@
 /* tables.h - the gateway's system tables for SQL (event/table.h): what the questions of control.h answer, as
  * rows. So columns, and what each may see, are those of the questions, in one place:
  *
- *     workers, hosts     hosts                      ledger           ledger
+ *     workers            hosts                      ledger           ledger
  *     sensors            sensors                    schemas          schemas
  *     subscriptions      subscriptions              schema_fields    schemas with fields=1
  *     domains            hosts, counted by domain   NAME_latest      latest

@@ -173,6 +173,21 @@ static bool has_column(const struct table_rows *t, const char *name)
     return false;
 }
 
+/* What is said of a gateway where there is none. */
+static void names_are_known(void **state)
+{
+    (void)state;
+    struct bench b;
+    size_t n, known = 0;
+    open_bench(&b);
+    const struct table_ops *ops = tables_ops(b.tables, &n);
+    for (; table_gateway_names[known]; known++)
+        assert_string_equal(find(&b, table_gateway_names[known])->name, table_gateway_names[known]);
+    assert_int_equal(known + 1, n); /* and NAME_latest */
+    assert_non_null(ops);
+    close_bench(&b);
+}
+
 /* Of every declared table: no column comes twice, with rows or without. So what is declared is of the type
  * that rows have. */
 static void columns_are_those_of_rows(void **state)
@@ -345,7 +360,7 @@ static void no_memory(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(columns_are_those_of_rows),
+        cmocka_unit_test(names_are_known), cmocka_unit_test(columns_are_those_of_rows),
         cmocka_unit_test(rows_are_those_of_questions),
         cmocka_unit_test(latest),
         cmocka_unit_test(a_page_a_call),

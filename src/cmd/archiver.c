@@ -3,6 +3,7 @@
  * views, which have their own ways (view.h). */
 #include "cmd/archiver.h"
 
+#include "archive/lifeline.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/mem.h"
@@ -37,6 +38,7 @@ struct archiver {
     struct archive_counts counts; /* as of the last tick */
     uint64_t cursor, appended;    /* records: on disk, and seen by queries */
     /* The thread's: */
+    struct lifeline *lifeline; /* hops of ids, derived at each flush */
     struct selector *selector;
     uint32_t *index;
     size_t max_index;
@@ -246,6 +248,21 @@ static int start_thread(struct archiver *a)
 
 /* ---------------------------------------------------------------- the loop's side */
 
+static int open_archive(struct archiver *a, const struct archiver_options *o, struct diag *why)
+{
+    const struct lifeline_options hops = {.ids = o->archive.ids, .partition_ns = o->archive.partition_ns};
+    int r = lifeline_create(&hops, &a->lifeline, why);
+    if (r == 0)
+        r = archive_open(&o->archive, &a->archive, why);
+    if (r < 0)
+        return r;
+    for (size_t i = 0; i < catalog_troubles(archive_catalog(a->archive)); i++)
+        log_error("archive %s: %s", o->archive.dir, catalog_trouble_at(archive_catalog(a->archive), i));
+    const struct archive_derive_ops ops = lifeline_ops(a->lifeline);
+    archive_on_flush(a->archive, &ops);
+    return 0;
+}
+
 static int init_wake(struct archiver *a)
 {
     pthread_condattr_t attributes;
@@ -268,9 +285,7 @@ int archiver_create(const struct archiver_options *o, struct archiver **out, str
     if (r == 0)
         r = selector_create(&o->select, clock_utc_ns(), &a->selector, why);
     if (r == 0)
-        r = archive_open(&o->archive, &a->archive, why);
-    for (size_t i = 0; r == 0 && i < catalog_troubles(archive_catalog(a->archive)); i++)
-        log_error("archive %s: %s", o->archive.dir, catalog_trouble_at(archive_catalog(a->archive), i));
+        r = open_archive(a, o, why);
     if (r == 0) {
         r = start_thread(a);
         if (r < 0)
@@ -306,6 +321,7 @@ void archiver_destroy(struct archiver *a)
     journal_batches_close(a->batches);
     journal_close(a->journal);
     archive_close(a->archive);
+    lifeline_destroy(a->lifeline);
     selector_destroy(a->selector);
     mem_free(a->index);
     free(a->journal_dir);

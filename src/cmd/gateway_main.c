@@ -118,7 +118,14 @@ static struct ldap_directory_options ldap_options(const struct gateway_config *c
                                            .refresh_ns = c->ldap_refresh_ns};
 }
 
-static int open_archive(const struct gateway_config *c, struct archiver **out, struct diag *why)
+/* The archive beside the gateway: what fills it, and the threads that ask it. */
+struct archive_part {
+    struct archiver *archiver; /* NULL = there is none */
+    struct queries *queries;
+    struct gateway_archive ops;
+};
+
+static int open_archive(const struct gateway_config *c, struct archive_part *p, struct diag *why)
 {
     const struct archive_config *a = &c->archive;
     const struct archiver_options o = {.journal = c->journal,
@@ -131,7 +138,27 @@ static int open_archive(const struct gateway_config *c, struct archiver **out, s
                                        .select = {.events = slice_str(a->events),
                                                   .hosts = slice_str(a->hosts),
                                                   .where = slice_str(a->where)}};
-    return *a->dir ? archiver_create(&o, out, why) : 0;
+    if (!*a->dir)
+        return 0;
+    int r = archiver_create(&o, &p->archiver, why);
+    if (r < 0)
+        return r;
+    const struct queries_options q = {.archive = archiver_archive(p->archiver), .running = a->query_threads};
+    r = queries_create(&q, &p->queries, why);
+    if (r < 0)
+        return r;
+    p->ops = (struct gateway_archive){.query = queries_ops(p->queries),
+                                      .settled = archiver_settled,
+                                      .status = archiver_status,
+                                      .arg = p->archiver};
+    return 0;
+}
+
+/* After the gateway, whose tables and askers they have. */
+static void close_archive(const struct archive_part *p)
+{
+    queries_destroy(p->queries);
+    archiver_destroy(p->archiver);
 }
 
 static int mount_tables(struct queries *queries, const struct gateway *g, struct diag *why)
@@ -150,68 +177,64 @@ static int run_gateway(struct gateway *g)
     return r;
 }
 
+static struct gateway_options gateway_options(const struct gateway_config *c)
+{
+    return (struct gateway_options){.listen = c->listen,
+                                    .socket = *c->socket ? c->socket : NULL,
+                                    .identity = c->identity,
+                                    .is_insecure = c->is_insecure,
+                                    .level = c->level,
+                                    .connections_max = c->connections_max,
+                                    .assign = c->assign,
+                                    .demand = c->demand,
+                                    .udp = c->udp,
+                                    .http = c->http,
+                                    .http_names = c->http_names,
+                                    .http_token = c->http_token,
+                                    .http_log = c->http_log,
+                                    .journal = c->journal,
+                                    .journal_max = c->journal_max,
+                                    .lease_ns = c->lease_ms * INT64_C(1000000),
+                                    .renew_ns = c->renew_ms * INT64_C(1000000),
+                                    .ledger_file = c->ledger_file,
+                                    .ledger_every_ns = c->ledger_every_ns,
+                                    .ready_file = c->ready_file,
+                                    .observers = c->observers,
+                                    .n_observers = c->n_observers,
+                                    .latest = c->latest,
+                                    .summary = c->summary,
+                                    .domain = c->domain,
+                                    .expect = c->expect,
+                                    .directory_keep_ns = c->directory_keep_ns,
+                                    .ldap = ldap_options(c),
+                                    .access = c->access,
+                                    .n_access = c->n_access,
+                                    .tokens = c->tokens,
+                                    .n_tokens = c->n_tokens};
+}
+
 static int serve(const struct gateway_config *c)
 {
-    struct archiver *archiver = NULL;
-    struct queries *queries = NULL;
-    struct gateway_archive archive = {.settled = archiver_settled, .status = archiver_status};
-    struct gateway_options options = {.listen = c->listen,
-                                      .socket = *c->socket ? c->socket : NULL,
-                                      .identity = c->identity,
-                                      .is_insecure = c->is_insecure,
-                                      .level = c->level,
-                                      .connections_max = c->connections_max,
-                                      .assign = c->assign,
-                                      .demand = c->demand,
-                                      .udp = c->udp,
-                                      .http = c->http,
-                                      .http_names = c->http_names,
-                                      .http_token = c->http_token,
-                                      .http_log = c->http_log,
-                                      .journal = c->journal,
-                                      .journal_max = c->journal_max,
-                                      .lease_ns = c->lease_ms * INT64_C(1000000),
-                                      .renew_ns = c->renew_ms * INT64_C(1000000),
-                                      .ledger_file = c->ledger_file,
-                                      .ledger_every_ns = c->ledger_every_ns,
-                                      .ready_file = c->ready_file,
-                                      .observers = c->observers,
-                                      .n_observers = c->n_observers,
-                                      .latest = c->latest,
-                                      .summary = c->summary,
-                                      .domain = c->domain,
-                                      .expect = c->expect,
-                                      .directory_keep_ns = c->directory_keep_ns,
-                                      .ldap = ldap_options(c),
-                                      .access = c->access,
-                                      .n_access = c->n_access,
-                                      .tokens = c->tokens,
-                                      .n_tokens = c->n_tokens};
+    struct archive_part archive = {.archiver = NULL};
+    struct gateway_options options = gateway_options(c);
     struct gateway *g = NULL;
     struct diag why = {0};
     (void)signal(SIGPIPE, SIG_IGN); /* a peer that has gone is an error of its write, not a death */
     (void)signal(SIGXFSZ, SIG_IGN); /* so is a file that may not grow further */
     int r = make_directories(c, &why);
     if (r == 0)
-        r = open_archive(c, &archiver, &why);
-    if (r == 0 && archiver)
-        r = queries_create(&(struct queries_options){.archive = archiver_archive(archiver)}, &queries, &why);
-    if (r == 0 && archiver) {
-        archive.arg = archiver;
-        archive.query = queries_ops(queries);
-        options.archive = &archive;
-    }
+        r = open_archive(c, &archive, &why);
+    options.archive = archive.queries ? &archive.ops : NULL;
     if (r == 0)
         r = gateway_create(&options, &g, &why);
-    if (r == 0 && queries)
-        r = mount_tables(queries, g, &why);
+    if (r == 0 && archive.queries)
+        r = mount_tables(archive.queries, g, &why);
     if (r == 0)
         r = run_gateway(g);
     else
         log_error("%s", why.message);
     gateway_destroy(g);
-    queries_destroy(queries); /* before what it has views of, behind those who ask */
-    archiver_destroy(archiver);
+    close_archive(&archive);
     return r < 0 ? EXIT_FAILED : EXIT_OK;
 }
 

@@ -334,7 +334,7 @@ static const struct {
 } groups[] = {
     {"begin", "run sense doctor"},
     {"parts", "agent gateway"},
-    {"events", "tail latest summary collect log"},
+    {"events", "tail latest summary sql collect log"},
     {"the grid", "hosts sensors schemas subscriptions ledger access"},
     {"orders", "worker sensor activate"},
     {"files", "convert merge import export"},

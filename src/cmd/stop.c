@@ -34,6 +34,14 @@ bool stop_asked(void)
     return stop_signal != 0;
 }
 
+void stop_forget_interrupt(void)
+{
+    if (stop_signal != SIGINT)
+        return;
+    stop_signal = 0;
+    (void)alarm(0); /* it was noticed */
+}
+
 void stop_die(void)
 {
     if (!stop_signal)

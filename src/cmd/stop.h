@@ -9,6 +9,8 @@
  * what it had begun, and stop_die() then ends the program by that signal, as its parent expects. */
 void stop_catch(void);
 bool stop_asked(void);
+/* A SIGINT that was noted is dealt with: it ended what was running, and the command goes on. */
+void stop_forget_interrupt(void);
 /* Returns when no signal came. */
 void stop_die(void);
 

@@ -27,6 +27,7 @@ extern const struct verb verb_run;
 extern const struct verb verb_sense;
 extern const struct verb verb_sensor;
 extern const struct verb verb_sensors;
+extern const struct verb verb_sql;
 extern const struct verb verb_subscriptions;
 extern const struct verb verb_summary;
 extern const struct verb verb_tail;

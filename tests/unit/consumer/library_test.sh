@@ -7,7 +7,7 @@ shared=$1 static=$2
 header=$(dirname "$0")/../../../include/gridline/consumer.h
 
 shown=$(nm -D --defined-only "$shared" | awk '$2 == "T" {sub(/@.*/, "", $3); print $3}' | sort)
-said=$(grep -o 'gridline_\(consumer\|item\)_[a-z_]*(' "$header" | tr -d '(' | sort -u)
+said=$(grep -o 'gridline_\(consumer\|item\|query\)_[a-z_]*(' "$header" | tr -d '(' | sort -u)
 [ "$shown" = "$said" ] || { echo "the shared library shows:"; echo "$shown"; echo "the header says:"; echo "$said"; exit 1; }
 
 open=$(nm --defined-only --extern-only "$static" | awk 'NF == 3 {print $3}' | sort)

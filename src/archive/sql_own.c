@@ -9,7 +9,7 @@
 struct own_kind {
     const char *declaration;
     size_t (*count)(const struct view *v);
-    void (*result)(const struct view *v, size_t i, int column, sqlite3_context *to);
+    void (*result)(const struct sql_context *c, size_t i, int column, sqlite3_context *to);
     /* May the asker see it? NULL = it may. */
     bool (*shows)(const struct sql_context *c, size_t i);
 };
@@ -35,9 +35,9 @@ static void result_slice(sqlite3_context *to, struct slice s)
     sqlite3_result_text(to, s.n ? s.p : "", (int)s.n, SQLITE_TRANSIENT);
 }
 
-static void result_baseline(const struct view *v, size_t i, int column, sqlite3_context *to)
+static void result_baseline(const struct sql_context *c, size_t i, int column, sqlite3_context *to)
 {
-    struct baseline b = view_baseline_at(v, i);
+    struct baseline b = view_baseline_at(c->view, i);
     if (column == 0)
         result_slice(to, b.name);
     else if (column == 1)
@@ -48,20 +48,33 @@ static void result_baseline(const struct view *v, size_t i, int column, sqlite3_
         sqlite3_result_int64(to, column == 2 ? b.from_ns : b.to_ns);
 }
 
-static void result_partition(const struct view *v, size_t i, int column, sqlite3_context *to)
+static void result_partition(const struct sql_context *c, size_t i, int column, sqlite3_context *to)
 {
-    struct partition_span s = view_partition_at(v, i);
+    struct partition_span s = view_partition_at(c->view, i);
     sqlite3_result_int64(to, column == 0 ? s.from_ns : column == 1 ? s.to_ns : s.step_ns);
 }
 
-/* name: as it is written in SQL, unless another event has that, too; event: which always means this one, in
- * quotes. */
-static void result_table(const struct view *v, size_t i, int column, sqlite3_context *to)
+/* As it is written in SQL: its SQL name, or with a number behind it where that is another's; or else in quotes. */
+static void put_name(struct strbuf *out, const struct sql_context *c, const struct table_def *t)
 {
-    const struct table_def *t = view_table_at(v, i);
+    sql_table_name(out, t->name);
+    size_t n = out->n;
+    for (size_t k = 2; !strbuf_failed(out) && k <= view_tables(c->view) + 2; k++) {
+        if (sql_find_table(c, strbuf_slice(out)) == t)
+            return;
+        out->n = n;
+        strbuf_printf(out, "_%zu", k);
+    }
+    strbuf_reset(out);
+    strbuf_printf(out, "\"%.*s\"", SLICE_ARG(t->name)); /* no name of an event has a quote in it */
+}
+
+static void result_table(const struct sql_context *c, size_t i, int column, sqlite3_context *to)
+{
+    const struct table_def *t = view_table_at(c->view, i);
     struct strbuf text = {0};
     if (column == 0)
-        sql_table_name(&text, t->name);
+        put_name(&text, c, t);
     else if (column == 1)
         strbuf_add_slice(&text, t->name);
     for (uint32_t k = 0; column == 2 && k < t->n_columns; k++)
@@ -188,7 +201,7 @@ static int own_eof(sqlite3_vtab_cursor *cursor)
 static int own_column(sqlite3_vtab_cursor *cursor, sqlite3_context *to, int column)
 {
     const struct own_cursor *c = (const struct own_cursor *)cursor;
-    c->table->kind->result(c->table->context->view, c->row, column, to);
+    c->table->kind->result(c->table->context, c->row, column, to);
     return SQLITE_OK;
 }
 

@@ -40,7 +40,7 @@ static unsigned char on_interrupt(EditLine *e, int c)
 {
     (void)c; /* the key */
     of(e)->is_cancelled = true;
-    (void)fputs("^C", stdout);
+    (void)fputs("^C\n", stdout);
     return CC_NEWLINE;
 }
 
@@ -158,9 +158,8 @@ int line_read(struct line_reader *r, const char *prompt, struct slice *out)
     r->prompt = prompt;
     r->is_cancelled = false;
     const char *line = el_gets(r->edit, &n);
-    if (r->is_cancelled) {
+    if (r->is_cancelled)
         return -EINTR;
-    }
     if (!line || n <= 0)
         return 0;
     while (n && (line[n - 1] == '\n' || line[n - 1] == '\r'))

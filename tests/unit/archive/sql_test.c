@@ -173,6 +173,8 @@ static void names_tables(void **state)
     assert_string_equal(run_text(&t, "SELECT n FROM _1st"), "1st");
     assert_string_equal(run_text(&t, "SELECT n FROM sensors_2"), "sensors");
     assert_string_equal(run_text(&t, "SELECT n FROM cpu_latest"), "cpu_latest");
+    assert_string_equal(run_text(&t, "SELECT group_concat(name, ' ') FROM (SELECT name FROM tables ORDER BY event)"),
+                        "_1st a_b \"a-b\" a_b_3 a_b_2 cpu cpu_latest sensors_2");
     assert_int_equal(run(&t, "SELECT * FROM \"a.b\", \"A.B\""), E_PROTO);
     assert_non_null(strstr(t.why.message, "differ by case"));
     assert_int_equal(run(&t, "SELECT * FROM sensors"), E_PROTO);

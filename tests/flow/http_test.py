@@ -684,14 +684,15 @@ def case_openapi(work):
                 check(schema.get("items", {}), one, where + "[]")
 
     bodies = {"publish": (json.dumps(event("x", 1)), "application/x-ndjson"), "control": ('{"verb":"status"}', "application/json"),
+              "sqlPost": ("SELECT 1", "text/plain"),
               "rpc": ("<methodCall><methodName>system.listMethods</methodName></methodCall>", "text/xml")}
-    streams = {"subscribe", "watch"}
+    needed = {"subscribe": "timeout=100ms", "watch": "timeout=100ms", "sql": "q=SELECT+1"}
 
     def answered(path, method, operation, **more):
         body, kind = bodies.get(operation["operationId"], (None, None)) if method == "POST" else (None, None)
         if "body" in more:
             body = more.pop("body")
-        query = more.pop("query", "timeout=100ms" if operation["operationId"] in streams else "")
+        query = more.pop("query", needed.get(operation["operationId"], ""))
         headers = {"Content_Type": kind} if kind else {}
         status, head, data = site.ask(f"{path}?{query}" if query else path, method, body, **headers, **more)
         said = operation["responses"].get(str(status))
@@ -719,13 +720,13 @@ def case_openapi(work):
             if "400" in operation["responses"]:
                 assert answered(path, method, operation, query="a=%") == 400
             if method == "GET":
-                assert site.ask(path + ("?timeout=100ms" if operation["operationId"] in streams else ""), "HEAD")[0] == status
+                assert site.ask(path + "?" + needed.get(operation["operationId"], ""), "HEAD")[0] == status
             content = resolve(operation["responses"]["200"])["content"]
             for p in map(resolve, operation.get("parameters", [])):
                 if p["name"] == "format" and method == "GET":
                     for name in p["schema"]["enum"]:
-                        extra = "&timeout=100ms" if operation["operationId"] in streams else ""
-                        assert answered(path, method, operation, query=f"format={name}{extra}") in (200, 400, 404)
+                        extra = needed.get(operation["operationId"], "")
+                        assert answered(path, method, operation, query=f"format={name}&{extra}".rstrip("&")) in (200, 400, 404)
             assert content
         for method in {"GET", "POST", "PUT"} - methods:
             assert site.ask(path, method)[0] == 405, (path, method)

@@ -30,6 +30,7 @@ struct tier_sum {
     const struct fold_table *table;
     int64_t tier_ns;
     uint64_t rows;
+    struct column_summary at[2]; /* of the columns first_at and last_at */
     struct column_summary *columns;
 };
 
@@ -37,6 +38,7 @@ static int tier_sum_begin(struct bucket *b, struct tier_sum *s)
 {
     size_t size = (s->table->asked->n_columns + 1) * sizeof *s->columns;
     s->rows = 0;
+    s->at[0] = s->at[1] = (struct column_summary){.count = 0};
     if (!s->columns && !(s->columns = arena_alloc(&b->scratch, size)))
         return -ENOMEM;
     memset(s->columns, 0, size);
@@ -48,8 +50,20 @@ static void tier_sum_set(struct tier_sum *s, uint16_t id, const struct column_su
     const struct tier_column *c = &s->table->tier.of[id];
     if (c->part == TIER_ROWS)
         s->rows = (uint64_t)of->sum;
-    else if (c->part < TIER_PARTS)
+    else if (c->part == TIER_FIRST_AT || c->part == TIER_LAST_AT)
+        s->at[c->part - TIER_FIRST_AT] = *of;
+    else if (c->part < TIER_FIELD_PARTS)
         tier_column_set(&s->columns[c->at], c->part, of, s->tier_ns);
+}
+
+/* Where two rows have the same step, theirs is the first value whose first raw row was earlier. */
+static void set_moments(const struct tier_sum *s, struct column_summary *c)
+{
+    const struct column_summary *first = &s->at[0], *last = &s->at[1];
+    if (first->count && c->first_ns == first->first_ns)
+        c->first_ns += (int64_t)first->first.u;
+    if (last->count && c->last_ns == last->last_ns + s->tier_ns - 1)
+        c->last_ns = last->last_ns + (int64_t)last->last.u;
 }
 
 static int tier_sum_end(struct bucket *b, const struct tier_sum *s, struct cell_stream *stream, int64_t step)
@@ -60,8 +74,10 @@ static int tier_sum_end(struct bucket *b, const struct tier_sum *s, struct cell_
         return r;
     cell->rows += s->rows;
     cell->tier_ns = s->tier_ns > cell->tier_ns ? s->tier_ns : cell->tier_ns;
-    for (uint32_t i = 0; i < stream->n_columns; i++)
+    for (uint32_t i = 0; i < stream->n_columns; i++) {
+        set_moments(s, &s->columns[i]);
         column_summary_merge(&cell->columns[i], &s->columns[i]);
+    }
     return 0;
 }
 

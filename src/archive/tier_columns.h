@@ -1,21 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* tier_columns.h - what a row of a tier (tier.h) looks like: a stream's rows of one step, folded.
  *
- * It has the event's name and its stream's key; its time is when the step begins. Columns:
+ * It has the event's name and its stream's key; its time is when the step begins. A column has the name of
+ * the field that it is about; its unit says what of it (and its own unit is in the catalogue):
  *
- *   rows                 uint    how many rows they were
- *   FIELD:TYPE:count     uint    how many had a value of that field and type (TYPE: int, uint, float, bool,
- * ...) FIELD:TYPE:nans      uint    how many of them were NaN; missing = 0 FIELD:TYPE:min, :max, :first,
- * :last    of the field's type; missing where there is none FIELD:TYPE:sum       float
+ *   unit         type
+ *   rows         uint    (no name) how many rows they were
+ *   first_at     uint    (no name) when the first of them was, ns since the step began; last_at: the last
+ *   TYPE:count   uint    how many had a value of that field and type (TYPE: int, uint, float, bool, ...)
+ *   TYPE:nans    uint    how many of them were NaN; missing = 0
+ *   TYPE:min, :max, :first, :last    of that type; missing where there is none
+ *   TYPE:sum     float
  *
  * Of text and bytes: count and last. So the summaries of a tier's chunk answer for the chunk what those of
  * raw chunks do: the sum of counts, the least of mins, ... Two rows of the same stream and step are as good
- * as one: late rows make such, and merging (merge.h) puts them together. */
+ * as one: late rows make such, and merging (merge.h) puts them together. Which of them has the first value of
+ * a field is told by first_at: certain, unless the two have rows of the same time. */
 #ifndef GRIDLINE_ARCHIVE_TIER_COLUMNS_H
 #define GRIDLINE_ARCHIVE_TIER_COLUMNS_H
 
 #include "archive/rows.h"
-#include "base/strbuf.h"
+#include "base/map.h"
 
 enum tier_part {
     TIER_COUNT,
@@ -25,16 +30,35 @@ enum tier_part {
     TIER_SUM,
     TIER_FIRST,
     TIER_LAST,
-    TIER_PARTS,
-    TIER_ROWS, /* the column rows */
+    TIER_FIELD_PARTS, /* those above are of fields */
+    TIER_ROWS = TIER_FIELD_PARTS,
+    TIER_FIRST_AT,
+    TIER_LAST_AT,
     TIER_OTHER /* nothing of ours */
 };
 
-/* "load1:float:sum" -> load1, float, sum. TIER_OTHER: it is none. */
-enum tier_part tier_column_parse(struct slice name, struct slice *field, uint8_t *type);
-void tier_column_name(struct strbuf *out, struct slice field, uint8_t type, enum tier_part part);
-/* What type a part of a field of that type has; VALUE_NONE: there is no such part. */
-uint8_t tier_column_type(uint8_t type, enum tier_part part);
+/* What a column is; *type: of the field that it is of. */
+enum tier_part tier_part_of(const struct field *column, uint8_t *type);
+/* The column for a part of a field, or for one that is of none (field is not looked at). false: fields of
+ * that type have no such part. Borrows the field's name. */
+bool tier_column_of(const struct field *field, enum tier_part part, struct field *out);
+
+/* ---------------------------------------------------------------- a table that grows */
+
+/* The columns that chunks of one event name have, as they come: for blobs, which have tables of their own. A
+ * zeroed struct with name set is an empty one. */
+struct tier_table {
+    struct table_def def; /* columns: grown, never moved under a reader's feet: see tier_table_id */
+    uint32_t max;
+    struct map by_content;
+    struct arena arena;
+};
+void tier_table_fini(struct tier_table *t);
+/* The number of that column (by name, type and unit), which is new if need be; def.columns may move. E_LIMIT:
+ * there are ROWS_COLUMNS_MAX already. -ENOMEM. */
+int tier_table_id(struct tier_table *t, const struct field *column, uint16_t *id);
+
+/* ---------------------------------------------------------------- reading */
 
 /* For the columns of a tier's table: of which column of another one they are. */
 struct tier_column {
@@ -44,7 +68,7 @@ struct tier_column {
 struct tier_columns {
     struct tier_column *of; /* by id of the tier's column */
     uint32_t n;
-    uint64_t names; /* a hash of those of the tier's columns: their types go by them */
+    uint64_t content; /* a hash of the tier's columns */
 };
 /* ids: columns of `table`, ascending. -ENOMEM. */
 int tier_columns_init(struct tier_columns *t, const struct table_def *tier, const struct table_def *table,

@@ -204,7 +204,8 @@ static inline void model_append_last(struct model *m, size_t n)
     batch_unref(b);
 }
 
-/* n random rows, times anywhere in [from, to), some the same. */
+/* n random rows, times anywhere in [from, to), some the same: but only of one record, as which of two rows of
+ * the same time came first is not kept when they were sealed apart. */
 static inline void model_add(struct model *m, size_t n, int64_t from_ns, int64_t to_ns)
 {
     for (size_t i = 0; i < n; i++) {
@@ -213,6 +214,7 @@ static inline void model_add(struct model *m, size_t n, int64_t from_ns, int64_t
             from_ns + (int64_t)model_random(m, (uint64_t)(to_ns - from_ns) / 50000000 + 1) * 50000000;
         if (r->time_ns >= to_ns)
             r->time_ns = from_ns;
+        r->time_ns += (int64_t)m->record + 1;
         r->name = (uint8_t)model_random(m, M_NAMES);
         r->host = (uint8_t)model_random(m, M_HOSTS);
         r->device = r->name ? (uint8_t)model_random(m, M_DEVICES) : 0;
@@ -236,6 +238,72 @@ static inline void model_fill(struct model *m, unsigned records)
         if (model_random(m, 6) == 0)
             assert_int_equal(archive_flush(m->a), 0);
     }
+}
+
+/* ---------------------------------------------------------------- rows */
+
+static inline const struct column *model_column(const struct rows *r, uint16_t id)
+{
+    for (uint32_t i = 0; i < r->n_columns; i++)
+        if (r->columns[i].id == id)
+            return &r->columns[i];
+    return NULL;
+}
+
+static inline int model_field_of(const struct field *f);
+
+static inline void model_check_row(struct model *m, const struct scan_chunk *sc, const struct rows *r,
+                                   uint32_t row, uint8_t *seen)
+{
+    uint64_t seq = r->seq[row];
+    assert_in_range(seq, 1, m->n);
+    const struct model_row *want = &m->rows[seq - 1];
+    struct stream_key_parts parts = stream_key_split(sc->chunk->key);
+    char host[8], device[8];
+    model_names_of(want, host, device);
+    assert_false(want->is_gone);
+    assert_int_equal(seen[seq - 1]++, 0);
+    assert_int_equal(want->time_ns, r->time_ns[row]);
+    assert_int_equal(r->level[row], LEVEL_INFO);
+    assert_int_equal(r->origins[r->origin[row]].epoch, 3);
+    assert_slice(parts.host, host);
+    assert_slice(parts.name, model_names[want->name]);
+    for (uint32_t i = 0; i < sc->table->n_columns; i++) {
+        const struct column *c = model_column(r, (uint16_t)i);
+        if (sc->table->columns[i].role == ROLE_KEY)
+            continue;
+        struct value v = c ? column_value(c, row) : value_none();
+        assert_true(value_eq(v, want->v[model_field_of(&sc->table->columns[i])]));
+    }
+}
+
+/* Every row is there once, as it was. Returns how many chunks there are. */
+static inline size_t model_check_rows(struct model *m)
+{
+    struct scan_spec spec = {.from_ns = INT64_MIN, .to_ns = INT64_MAX, .id_column = UINT16_MAX};
+    uint8_t *seen = mem_alloc(m->n + 1);
+    struct scan *scan;
+    struct scan_chunk chunk;
+    struct rows rows;
+    size_t n = 0;
+    int r;
+    assert_int_equal(scan_open(m->view, &spec, &scan), 0);
+    while ((r = scan_next(scan, &chunk)) > 0) {
+        n++;
+        assert_int_equal(
+            scan_read(scan, BLOB_TIMES | BLOB_ORIGINS | BLOB_LEVELS | BLOB_ALL_COLUMNS, NULL, 0, &rows), 0);
+        assert_int_equal(rows.n, chunk.chunk->n_rows);
+        for (uint32_t i = 0; i < rows.n; i++) {
+            assert_true(i == 0 || rows.time_ns[i] >= rows.time_ns[i - 1]);
+            model_check_row(m, &chunk, &rows, i, seen);
+        }
+    }
+    assert_int_equal(r, 0);
+    scan_close(scan);
+    for (size_t i = 0; i < m->n; i++)
+        assert_int_equal(seen[i], !m->rows[i].is_gone);
+    mem_free(seen);
+    return n;
 }
 
 /* ---------------------------------------------------------------- folds */

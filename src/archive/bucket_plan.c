@@ -215,6 +215,8 @@ static int plan_group(struct view *v, const struct bucket_spec *spec, struct sli
     struct bucket_part p = choose_accepted(spec, g);
     if (p.tier_ns == 0 || is_overlapped(v, g))
         return 0;
+    if ((r = has_name(v, name, g, p.tier_ns)) <= 0)
+        return r; /* it was made after the view was taken */
     struct bucket_part raw = {.from_ns = *raw_from, .to_ns = p.from_ns};
     *raw_from = p.to_ns;
     r = add(all, &raw);

@@ -7,14 +7,15 @@
 
 #include <errno.h>
 
-static const char *const part_names[TIER_FIELD_PARTS] = {"count", "nans",  "min", "max",
-                                                         "sum",   "first", "last"};
+static const char *const part_names[TIER_FIELD_PARTS] = {"count", "nans", "min",      "max",    "sum",
+                                                         "first", "last", "first_at", "last_at"};
 static const char *const row_names[] = {"rows", "first_at", "last_at"}; /* from TIER_ROWS on */
 
 /* units[type][part] are constants, so that columns can borrow them. */
-#define UNITS(type)                                                                                     \
-    {                                                                                                   \
-        type ":count", type ":nans", type ":min", type ":max", type ":sum", type ":first", type ":last" \
+#define UNITS(type)                                                                                      \
+    {                                                                                                    \
+        type ":count", type ":nans", type ":min", type ":max", type ":sum", type ":first", type ":last", \
+            type ":first_at", type ":last_at"                                                            \
     }
 static const char *const units[VALUE_TYPES][TIER_FIELD_PARTS] = {
     [VALUE_INT] = UNITS("int"),   [VALUE_UINT] = UNITS("uint"), [VALUE_FLOAT] = UNITS("float"),
@@ -23,10 +24,12 @@ static const char *const units[VALUE_TYPES][TIER_FIELD_PARTS] = {
 /* VALUE_NONE: there is no such part. */
 static uint8_t type_of_part(uint8_t type, enum tier_part part)
 {
-    if (part == TIER_COUNT || part >= TIER_ROWS)
+    if (part == TIER_COUNT || part == TIER_LAST_AT || part >= TIER_ROWS)
         return VALUE_UINT;
     if (value_is_text(type))
         return part == TIER_LAST ? type : VALUE_NONE;
+    if (part == TIER_FIRST_AT)
+        return VALUE_UINT;
     if (part == TIER_NANS)
         return type == VALUE_FLOAT ? VALUE_UINT : VALUE_NONE;
     return part == TIER_SUM ? VALUE_FLOAT : type;
@@ -179,8 +182,7 @@ void tier_columns_fini(struct tier_columns *t)
     *t = (struct tier_columns){NULL, 0, 0};
 }
 
-void tier_column_set(struct column_summary *to, enum tier_part part, const struct column_summary *of,
-                     int64_t step_ns)
+void tier_column_set(struct column_summary *to, enum tier_part part, const struct column_summary *of)
 {
     switch (part) {
     case TIER_COUNT:
@@ -204,7 +206,7 @@ void tier_column_set(struct column_summary *to, enum tier_part part, const struc
         break;
     case TIER_LAST:
         to->last = of->last;
-        to->last_ns = of->last_ns + step_ns - 1;
+        to->last_ns = of->last_ns;
         break;
     default:
         break;

@@ -11,11 +11,13 @@
  *   TYPE:nans    uint    how many of them were NaN; missing = 0
  *   TYPE:min, :max, :first, :last    of that type; missing where there is none
  *   TYPE:sum     float
+ *   TYPE:first_at, :last_at    uint    when first and last were, where that is not first_at and last_at of
+ * the row
  *
- * Of text and bytes: count and last. So the summaries of a tier's chunk answer for the chunk what those of
- * raw chunks do: the sum of counts, the least of mins, ... Two rows of the same stream and step are as good
- * as one: late rows make such, and merging (merge.h) puts them together. Which of them has the first value of
- * a field is told by first_at: certain, unless the two have rows of the same time. */
+ * Of text and bytes: count, last and last_at. So the summaries of a tier's chunk answer for the chunk what
+ * those of raw chunks do: the sum of counts, the least of mins, ... Two rows of the same stream and step are
+ * as good as one: late rows make such, and merging (merge.h) puts them together. Which of them has the first
+ * value of a field is told by first_at: certain, unless the two have rows of the same time. */
 #ifndef GRIDLINE_ARCHIVE_TIER_COLUMNS_H
 #define GRIDLINE_ARCHIVE_TIER_COLUMNS_H
 
@@ -30,10 +32,12 @@ enum tier_part {
     TIER_SUM,
     TIER_FIRST,
     TIER_LAST,
-    TIER_FIELD_PARTS, /* those above are of fields */
-    TIER_ROWS = TIER_FIELD_PARTS,
     TIER_FIRST_AT,
     TIER_LAST_AT,
+    TIER_FIELD_PARTS, /* those above are of fields */
+    TIER_ROWS = TIER_FIELD_PARTS,
+    TIER_ROW_FIRST_AT,
+    TIER_ROW_LAST_AT,
     TIER_OTHER /* nothing of ours */
 };
 
@@ -77,8 +81,8 @@ void tier_columns_fini(struct tier_columns *t);
 /* Were they made for a table of these columns? */
 bool tier_columns_are_of(const struct tier_columns *t, const struct table_def *tier);
 
-/* Sets that part of a field's summary by what the summary of the tier's column says. step_ns: the tier's. */
-void tier_column_set(struct column_summary *to, enum tier_part part, const struct column_summary *of,
-                     int64_t step_ns);
+/* Sets that part of a field's summary by what the summary of the tier's column says. first_ns and last_ns are
+ * set to when the rows of the tier begin: whoever knows better adds to it. */
+void tier_column_set(struct column_summary *to, enum tier_part part, const struct column_summary *of);
 
 #endif

@@ -174,7 +174,16 @@ static int add_part(struct folding *f, struct tier_table *t, const struct field 
     return r < 0 ? r : add_column(f, id, column.type, v);
 }
 
-static struct value part_value(const struct column_summary *s, enum tier_part part)
+/* When, if that is not when the first (last) row of the piece was. */
+static struct value at_value(const struct folding *f, const struct piece *p, int64_t time_ns, bool is_first)
+{
+    if (time_ns == f->rows->time_ns[is_first ? p->from : p->to - 1])
+        return value_none();
+    return value_uint((uint64_t)time_ns - (uint64_t)p->begin_ns);
+}
+
+static struct value part_value(const struct folding *f, const struct piece *p, const struct column_summary *s,
+                               enum tier_part part)
 {
     switch (part) {
     case TIER_COUNT:
@@ -189,8 +198,10 @@ static struct value part_value(const struct column_summary *s, enum tier_part pa
         return s->min.type ? value_float(s->sum) : value_none();
     case TIER_FIRST:
         return s->first;
-    default:
+    case TIER_LAST:
         return s->last;
+    default:
+        return at_value(f, p, part == TIER_FIRST_AT ? s->first_ns : s->last_ns, part == TIER_FIRST_AT);
     }
 }
 
@@ -218,7 +229,7 @@ static int fold_column(struct folding *f, const struct column *c, const struct f
     }
     for (int part = 0; part < TIER_FIELD_PARTS; part++) {
         for (uint32_t i = 0; i < f->n; i++)
-            v[i] = all[i].count ? part_value(&all[i], (enum tier_part)part) : value_none();
+            v[i] = all[i].count ? part_value(f, &f->pieces[i], &all[i], (enum tier_part)part) : value_none();
         int r = add_part(f, t, field, (enum tier_part)part, v);
         if (r == E_LIMIT)
             *left_out += part == 0 ? values : 0;
@@ -232,10 +243,10 @@ static int fold_heads(struct folding *f, struct tier_table *t)
 {
     struct value *v = new_values(f);
     int r = v ? 0 : -ENOMEM;
-    for (int part = TIER_ROWS; r == 0 && part <= TIER_LAST_AT; part++) {
+    for (int part = TIER_ROWS; r == 0 && part <= TIER_ROW_LAST_AT; part++) {
         for (uint32_t i = 0; i < f->n; i++) {
             const struct piece *p = &f->pieces[i];
-            uint32_t row = part == TIER_FIRST_AT ? p->from : p->to - 1;
+            uint32_t row = part == TIER_ROW_FIRST_AT ? p->from : p->to - 1;
             v[i] = value_uint(part == TIER_ROWS ? p->to - p->from
                                                 : (uint64_t)f->rows->time_ns[row] - (uint64_t)p->begin_ns);
         }
@@ -259,6 +270,15 @@ int tier_fold_rows(const struct rows *rows, const struct table_def *table, int64
 
 /* ---------------------------------------------------------------- of a tier's rows */
 
+/* Columns of the rows at hand, by what they are. */
+struct tier_view {
+    const struct tier_table *table;
+    enum tier_part *parts;          /* of each column of the rows */
+    uint8_t *types;                 /* of the field that it is of */
+    const struct column *row_at[2]; /* of the rows: first_at, last_at; NULL: there is none */
+    int64_t *ends[2];               /* of each piece: its first and last raw row */
+};
+
 static bool is_less(struct value a, struct value b)
 {
     if (a.type == VALUE_INT)
@@ -266,15 +286,75 @@ static bool is_less(struct value a, struct value b)
     return a.type == VALUE_FLOAT ? a.f < b.f : a.u < b.u;
 }
 
-/* When a row's first or last raw row was. */
-static int64_t moment(const struct rows *r, const struct column *at, uint32_t row)
+static int64_t moment(const struct rows *r, const struct column *own, const struct column *row_at,
+                      uint32_t row)
 {
-    return r->time_ns[row] + (at && column_has(at, row) ? (int64_t)at->u[row] : 0);
+    const struct column *at = own && column_has(own, row)         ? own
+                              : row_at && column_has(row_at, row) ? row_at
+                                                                  : NULL;
+    return r->time_ns[row] + (at ? (int64_t)at->u[row] : 0);
+}
+
+/* The column of the same field that has that part; NULL: there is none. */
+static const struct column *companion(const struct folding *f, const struct tier_view *v, uint32_t of,
+                                      enum tier_part part)
+{
+    const struct field *columns = v->table->def.columns;
+    for (uint32_t i = 0; i < f->rows->n_columns; i++)
+        if (v->parts[i] == part && v->types[i] == v->types[of] &&
+            slice_eq(columns[f->rows->columns[i].id].name, columns[f->rows->columns[of].id].name))
+            return &f->rows->columns[i];
+    return NULL;
+}
+
+static int classify(struct folding *f, struct tier_view *v)
+{
+    uint32_t n = f->rows->n_columns;
+    v->parts = arena_alloc(f->arena, (n + 1) * sizeof *v->parts);
+    v->types = arena_alloc(f->arena, n + 1);
+    if (!v->parts || !v->types)
+        return -ENOMEM;
+    for (uint32_t i = 0; i < n; i++) {
+        v->types[i] = VALUE_NONE;
+        v->parts[i] = tier_part_of(&v->table->def.columns[f->rows->columns[i].id], &v->types[i]);
+        if (v->parts[i] == TIER_ROW_FIRST_AT || v->parts[i] == TIER_ROW_LAST_AT)
+            v->row_at[v->parts[i] - TIER_ROW_FIRST_AT] = &f->rows->columns[i];
+    }
+    return 0;
+}
+
+/* When the first and the last raw row of each piece were. */
+static int find_ends(struct folding *f, struct tier_view *v)
+{
+    for (int k = 0; k < 2; k++) {
+        v->ends[k] = arena_alloc(f->arena, (f->n + 1) * sizeof *v->ends[k]);
+        if (!v->ends[k])
+            return -ENOMEM;
+        for (uint32_t i = 0; i < f->n; i++)
+            for (uint32_t row = f->pieces[i].from; row < f->pieces[i].to; row++) {
+                int64_t at = moment(f->rows, NULL, v->row_at[k], row);
+                if (row == f->pieces[i].from || (k == 0 ? at < v->ends[k][i] : at > v->ends[k][i]))
+                    v->ends[k][i] = at;
+            }
+    }
+    return 0;
+}
+
+static int fold_row_at(struct folding *f, const struct tier_view *v, const struct column *c, int k)
+{
+    struct value *values = new_values(f);
+    if (!values)
+        return -ENOMEM;
+    for (uint32_t i = 0; i < f->n; i++)
+        values[i] = value_uint((uint64_t)v->ends[k][i] - (uint64_t)f->pieces[i].begin_ns);
+    return add_column(f, c->id, c->type, values);
 }
 
 /* What two rows have of something that does not go by time. */
 static struct value combine(enum tier_part part, struct value a, struct value b)
 {
+    if (a.type == VALUE_NONE)
+        return b;
     if (part == TIER_MIN)
         return is_less(b, a) ? b : a;
     if (part == TIER_MAX)
@@ -282,64 +362,93 @@ static struct value combine(enum tier_part part, struct value a, struct value b)
     return part == TIER_SUM ? value_float(a.f + b.f) : value_uint(a.u + b.u);
 }
 
-/* at: when the rows' first (last) raw row was, for TIER_FIRST (TIER_LAST). */
-static int fold_part(struct folding *f, const struct column *c, enum tier_part part, const struct column *at)
+static int fold_part(struct folding *f, const struct column *c, enum tier_part part)
 {
     struct value *v = new_values(f);
     if (!v)
+        return -ENOMEM;
+    for (uint32_t i = 0; i < f->n; i++)
+        for (uint32_t row = f->pieces[i].from; row < f->pieces[i].to; row++)
+            if (column_has(c, row))
+                v[i] = combine(part, v[i], column_value(c, row));
+    return add_column(f, c->id, c->type, v);
+}
+
+/* first (k 0) or last (k 1) of a field, and when it was where that is not when the piece's was. at_id: the
+ * column for that; UINT16_MAX: the table has none. */
+static int fold_end(struct folding *f, const struct tier_view *v, uint32_t of, int k, uint16_t at_id)
+{
+    const struct column *c = &f->rows->columns[of];
+    const struct column *own = companion(f, v, of, k == 0 ? TIER_FIRST_AT : TIER_LAST_AT);
+    struct value *values = new_values(f), *ats = new_values(f);
+    if (!values || !ats)
         return -ENOMEM;
     for (uint32_t i = 0; i < f->n; i++) {
         int64_t so_far = 0;
         for (uint32_t row = f->pieces[i].from; row < f->pieces[i].to; row++) {
             if (!column_has(c, row))
                 continue;
-            int64_t now = moment(f->rows, at, row);
-            if (v[i].type != VALUE_NONE && part != TIER_FIRST && part != TIER_LAST) {
-                v[i] = combine(part, v[i], column_value(c, row));
-            } else if (v[i].type == VALUE_NONE || (part == TIER_FIRST ? now < so_far : now >= so_far)) {
-                v[i] = column_value(c, row);
-                so_far = now;
-            }
+            int64_t at = moment(f->rows, own, v->row_at[k], row);
+            if (values[i].type != VALUE_NONE && (k == 0 ? at >= so_far : at < so_far))
+                continue;
+            values[i] = column_value(c, row);
+            so_far = at;
         }
+        if (values[i].type != VALUE_NONE && so_far != v->ends[k][i])
+            ats[i] = value_uint((uint64_t)so_far - (uint64_t)f->pieces[i].begin_ns);
     }
-    return add_column(f, c->id, c->type, v);
+    int r = add_column(f, c->id, c->type, values);
+    return r < 0 || at_id == UINT16_MAX ? r : add_column(f, at_id, VALUE_UINT, ats);
 }
 
-/* first_at and last_at count from the begin of the new step. */
-static int fold_at(struct folding *f, const struct column *c, bool is_first)
+/* The number of the column that says when: made if there is none. */
+static int at_column(struct tier_table *t, uint16_t of, uint8_t type, int k, uint16_t *id)
 {
-    struct value *v = new_values(f);
-    if (!v)
-        return -ENOMEM;
-    for (uint32_t i = 0; i < f->n; i++)
-        for (uint32_t row = f->pieces[i].from; row < f->pieces[i].to; row++) {
-            uint64_t at = (uint64_t)moment(f->rows, c, row) - (uint64_t)f->pieces[i].begin_ns;
-            if (v[i].type == VALUE_NONE || (is_first ? at < v[i].u : at > v[i].u))
-                v[i] = value_uint(at);
-        }
-    return add_column(f, c->id, c->type, v);
+    struct field field = {.name = t->def.columns[of].name, .type = type}, column;
+    (void)tier_column_of(&field, k == 0 ? TIER_FIRST_AT : TIER_LAST_AT,
+                         &column); /* all that have an end have it */
+    int r = tier_table_id(t, &column, id);
+    if (r == E_LIMIT) {
+        *id = UINT16_MAX; /* no room to tell: it is taken for the row's */
+        return 0;
+    }
+    return r;
 }
 
-int tier_fold_again(const struct rows *rows, const struct tier_table *t, int64_t step_ns, struct arena *arena,
+static int fold_again(struct folding *f, struct tier_table *t, const struct tier_view *v, uint32_t i)
+{
+    const struct column *c = &f->rows->columns[i];
+    uint16_t at_id;
+    switch (v->parts[i]) {
+    case TIER_FIRST:
+    case TIER_LAST: {
+        int k = v->parts[i] == TIER_LAST, r = at_column(t, c->id, v->types[i], k, &at_id);
+        return r < 0 ? r : fold_end(f, v, i, k, at_id);
+    }
+    case TIER_FIRST_AT:
+    case TIER_LAST_AT:
+    case TIER_OTHER:
+        return 0; /* with first and last */
+    case TIER_ROW_FIRST_AT:
+    case TIER_ROW_LAST_AT:
+        return fold_row_at(f, v, c, v->parts[i] == TIER_ROW_LAST_AT);
+    default:
+        return fold_part(f, c, v->parts[i]);
+    }
+}
+
+int tier_fold_again(const struct rows *rows, struct tier_table *t, int64_t step_ns, struct arena *arena,
                     struct rows *out)
 {
     struct folding f = {.arena = arena, .rows = rows};
-    const struct column *at[2] = {NULL, NULL}; /* first_at, last_at */
-    uint8_t type;
-    f.columns = arena_alloc(arena, (rows->n_columns + 1) * sizeof *f.columns);
+    struct tier_view v = {.table = t};
+    f.columns = arena_alloc(arena, (2 * (size_t)rows->n_columns + 1) * sizeof *f.columns);
     int r = f.columns ? cut(&f, step_ns) : -ENOMEM;
-    for (uint32_t i = 0; i < rows->n_columns; i++) {
-        enum tier_part part = tier_part_of(&t->def.columns[rows->columns[i].id], &type);
-        if (part == TIER_FIRST_AT || part == TIER_LAST_AT)
-            at[part - TIER_FIRST_AT] = &rows->columns[i];
-    }
-    for (uint32_t i = 0; r == 0 && i < rows->n_columns; i++) {
-        const struct column *c = &rows->columns[i];
-        enum tier_part part = tier_part_of(&t->def.columns[c->id], &type);
-        if (part == TIER_FIRST_AT || part == TIER_LAST_AT)
-            r = fold_at(&f, c, part == TIER_FIRST_AT);
-        else if (part != TIER_OTHER)
-            r = fold_part(&f, c, part, at[part == TIER_FIRST ? 0 : 1]);
-    }
+    if (r == 0)
+        r = classify(&f, &v);
+    if (r == 0)
+        r = find_ends(&f, &v);
+    for (uint32_t i = 0; r == 0 && i < rows->n_columns; i++)
+        r = fold_again(&f, t, &v, i);
     return r < 0 ? r : finish(&f, out);
 }

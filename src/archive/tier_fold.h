@@ -11,7 +11,7 @@ int tier_fold_rows(const struct rows *rows, const struct table_def *table, int64
                    struct tier_table *t, struct arena *arena, struct rows *out, uint64_t *left_out);
 /* Rows of a tier: of a finer one, or (step_ns 0) of the same, those of one step into one. Their columns are
  * t's, and so are out's. */
-int tier_fold_again(const struct rows *rows, const struct tier_table *t, int64_t step_ns, struct arena *arena,
+int tier_fold_again(const struct rows *rows, struct tier_table *t, int64_t step_ns, struct arena *arena,
                     struct rows *out);
 
 #endif

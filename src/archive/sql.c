@@ -2,13 +2,13 @@
 /* sql.c - the engine: a connection of SQLite to no file at all, whose tables are ours, and its statements.
  *
  * A text is read twice: once by us for the identifiers, so that the tables that they may name are there
- * (sql_internal.h), and then by SQLite. An identifier that is a column or an alias and by chance also an event
- * name costs a table that nobody reads, no more. Tables of earlier texts stay, up to TABLES_MAX of them; whoever
- * may not see them finds them gone (drop_unseen).
+ * (sql_internal.h), and then by SQLite. An identifier that is a column or an alias and by chance also an
+ * event name costs a table that nobody reads, no more. Tables of earlier texts stay, up to TABLES_MAX of
+ * them; whoever may not see them finds them gone (drop_unseen).
  *
- * What bounds a query: its time (sql_guard.c), rows of its result (sql_step), memory (sql_memory.c: everything
- * that SQLite takes, and what tables of ours keep; temporary tables and sorters stay in memory, nothing goes to
- * a disk), the length of one value and of the text. */
+ * What bounds a query: its time (sql_guard.c), rows of its result (sql_step), memory (sql_memory.c:
+ * everything that SQLite takes, and what tables of ours keep; temporary tables and sorters stay in memory,
+ * nothing goes to a disk), the length of one value and of the text. */
 #include "archive/sql_bucket.h"
 #include "archive/sql_guard.h"
 
@@ -21,12 +21,13 @@
 
 enum { TABLES_MAX = 256 };
 #define DEFAULT_TIME_NS (30 * NS_PER_S)
-#define DEFAULT_ROWS 1000000
-#define DEFAULT_BYTES ((size_t)256 << 20)
+#define DEFAULT_ROWS    1000000
+#define DEFAULT_BYTES   ((size_t)256 << 20)
 
-static const struct sql_kind *const kinds[] = {&sql_kind_table, &sql_kind_latest, &sql_kind_tables,
-                                              &sql_kind_baselines, &sql_kind_partitions, &sql_kind_bucket, &sql_kind_samples_bucket,
-                                              &sql_kind_deviations, &sql_kind_events};
+static const struct sql_kind *const kinds[] = {
+    &sql_kind_table,          &sql_kind_latest,     &sql_kind_tables,
+    &sql_kind_baselines,      &sql_kind_partitions, &sql_kind_bucket,
+    &sql_kind_samples_bucket, &sql_kind_deviations, &sql_kind_events};
 enum { N_KINDS = sizeof kinds / sizeof *kinds };
 
 /* A table that was made on the connection. */
@@ -78,7 +79,8 @@ static int configure(sqlite3 *db)
 static int open_connection(struct sql_engine *e)
 {
     struct sql_context *c = &e->context;
-    int r = sqlite3_open_v2(":memory:", &c->db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_MEMORY | SQLITE_OPEN_NOMUTEX, NULL);
+    int r = sqlite3_open_v2(":memory:", &c->db,
+                            SQLITE_OPEN_READWRITE | SQLITE_OPEN_MEMORY | SQLITE_OPEN_NOMUTEX, NULL);
     if (r == SQLITE_OK)
         r = configure(c->db);
     if (r != SQLITE_OK)
@@ -166,7 +168,8 @@ static void drop(struct sql_engine *e, struct made *m)
         at = &(*at)->next;
     *at = m->next;
     e->n_made--;
-    (void)sqlite3_create_module_v2(e->context.db, m->name, NULL, NULL, NULL); /* taking one away takes nothing */
+    (void)sqlite3_create_module_v2(e->context.db, m->name, NULL, NULL,
+                                   NULL); /* taking one away takes nothing */
     mem_free(m);
 }
 
@@ -178,8 +181,8 @@ struct meant {
     uint64_t signature;
 };
 
-/* Where no text has named it yet, or its columns have changed, it is made. Two events that the connection can't
- * tell apart in one text are an error. */
+/* Where no text has named it yet, or its columns have changed, it is made. Two events that the connection
+ * can't tell apart in one text are an error. */
 static int have_table(struct sql_engine *e, struct slice name, const struct meant *is)
 {
     struct made *m = find_made(e, name);
@@ -188,7 +191,8 @@ static int have_table(struct sql_engine *e, struct slice name, const struct mean
         return 0;
     }
     if (m && m->statement == e->statements) {
-        (void)sql_fail_text(&e->context, E_PROTO, "%s names two events whose names differ by case only; use their SQL names",
+        (void)sql_fail_text(&e->context, E_PROTO,
+                            "%s names two events whose names differ by case only; use their SQL names",
                             m->name);
         return E_PROTO;
     }
@@ -197,7 +201,8 @@ static int have_table(struct sql_engine *e, struct slice name, const struct mean
     m = add_made(e, name, is->table ? is->table->name : SLICE_LIT(""));
     if (!m)
         return -ENOMEM;
-    int r = is->kind ? is->kind->make(&e->context, m->name, is->table) : sql_mounted_make(&e->context, is->mounted);
+    int r = is->kind ? is->kind->make(&e->context, m->name, is->table)
+                     : sql_mounted_make(&e->context, is->mounted);
     if (r < 0) {
         drop(e, m);
         return r;
@@ -259,8 +264,8 @@ static bool make_named(void *arg, struct slice name, size_t at)
     return m->r == 0;
 }
 
-/* Tables that earlier texts have named and this one does not: whoever asks now may not see them all, and could
- * name them in ways that only SQLite knows ('cpu' for a table). */
+/* Tables that earlier texts have named and this one does not: whoever asks now may not see them all, and
+ * could name them in ways that only SQLite knows ('cpu' for a table). */
 static void drop_unseen(struct sql_engine *e)
 {
     struct made *next;
@@ -284,124 +289,12 @@ static int make_tables(struct sql_engine *e, struct slice text)
     return m.r;
 }
 
-/* ---------------------------------------------------------------- what is wrong with a text */
-
-struct place {
-    struct slice name;
-    size_t at;
-    bool is_found;
-};
-
-static bool find_place(void *arg, struct slice name, size_t at)
-{
-    struct place *p = arg;
-    p->is_found = slice_eq_nocase(name, p->name);
-    p->at = at;
-    return !p->is_found;
-}
-
-/* The column (from 1) of the first identifier of that name; 0: there is none. */
-static uint32_t column_of(struct slice text, struct slice name)
-{
-    struct place p = {.name = name};
-    sql_tokens(text, find_place, &p);
-    return p.is_found ? (uint32_t)p.at + 1 : 0;
-}
-
-static int say_no_table(const struct sql_context *c, struct slice text, struct slice name, struct diag *why)
-{
-    struct strbuf near = {0};
-    sql_nearest_table(c, name, &near);
-    const char *dot = memrchr(name.p, '.', name.n); /* main.cpu, job.state: the column is of what follows it */
-    uint32_t col = column_of(text, dot ? slice_from(name, (size_t)(dot - name.p) + 1) : name);
-    int r = diag_set(why, E_PROTO, col, "no such table: %.*s; %s%.*s%s`gridline schemas` lists the event names",
-                     SLICE_ARG(name), near.n ? "did you mean " : "", SLICE_ARG(strbuf_slice(&near)), near.n ? "? " : "");
-    strbuf_fini(&near);
-    return r;
-}
-
-/* The nearest column of the tables that the text names. */
-static void nearest_column(const struct sql_engine *e, struct slice name, struct strbuf *out)
-{
-    struct text_nearest near = text_nearest_of(name);
-    static const char *const heads[] = {"time", "host", "prog", "level"};
-    for (size_t i = 0; i < sizeof heads / sizeof *heads; i++)
-        text_nearest_try(&near, heads[i]);
-    if (near.best)
-        strbuf_add_str(out, near.best);
-    for (const struct made *m = e->made; m; m = m->next) {
-        const struct table_def *t = m->n_event ? view_table(e->context.view, event_of(m)) : NULL;
-        struct sql_shape *s = t && m->statement == e->statements ? sql_shape_create(t, true) : NULL;
-        near.best = NULL;
-        for (uint32_t i = 0; s && i < s->n_fields; i++)
-            text_nearest_try(&near, s->fields[i].name);
-        if (near.best) {
-            strbuf_reset(out);
-            strbuf_add_str(out, near.best);
-        }
-        sql_shape_destroy(s);
-    }
-}
-
-static int say_no_column(const struct sql_engine *e, struct slice text, struct slice name, uint32_t col,
-                         struct diag *why)
-{
-    struct strbuf near = {0};
-    bool is_quoted = col && col <= text.n && text.p[col - 1] == '"';
-    nearest_column(e, name, &near);
-    const char *hint = is_quoted ? "; text goes in single quotes" : "";
-    int r = near.n ? diag_set(why, E_PROTO, col, "no such column: %.*s; did you mean \"%.*s\"?%s", SLICE_ARG(name),
-                              SLICE_ARG(strbuf_slice(&near)), hint)
-                   : diag_set(why, E_PROTO, col, "no such column: %.*s%s", SLICE_ARG(name), hint);
-    strbuf_fini(&near);
-    return r;
-}
-
-static int say_limit(const struct sql_context *c, int code, struct diag *why)
-{
-    if ((code & 0xff) == SQLITE_TOOBIG && !c->memory.is_over)
-        return diag_set(why, E_LIMIT, 0, "a text or value is longer than the %d bytes that one may have", SQL_LENGTH_MAX);
-    return diag_set(why, E_LIMIT, 0,
-                    "the query needs more than %zu MiB of memory; ask for a shorter time, fewer columns or fewer groups",
-                    c->limits.bytes >> 20);
-}
-
-static int say_failed(const struct sql_context *c, int r, struct diag *why)
-{
-    const char *message = c->failure.message;
-    if (r == -ETIMEDOUT)
-        return diag_set(why, r, 0, "the query took longer than %" PRId64 " ms; ask for a shorter time or use NAME_bucket",
-                        c->limits.time_ns / 1000000);
-    if (r == -ECANCELED)
-        return diag_set(why, r, 0, "cancelled");
-    return diag_set(why, r, 0, "%s", *message ? message : err_text(r));
-}
+/* ---------------------------------------------------------------- statements */
 
 static int say_unreadable(int r, struct diag *why)
 {
     return diag_set(why, r, 0, "the archive can't be read: %s", err_text(r));
 }
-
-/* From SQLite's code and message: what, where, what next. */
-static int explain(const struct sql_engine *e, struct slice text, int code, struct diag *why)
-{
-    const struct sql_context *c = &e->context;
-    int r = sql_error(c, code);
-    if (r == E_LIMIT && (c->memory.is_over || c->failed == 0))
-        return say_limit(c, code, why);
-    if (c->failed < 0)
-        return say_failed(c, c->failed, why);
-    struct slice message = slice_str(sqlite3_errmsg(c->db));
-    int offset = sqlite3_error_offset(c->db);
-    uint32_t col = offset >= 0 ? (uint32_t)offset + 1 : 0;
-    if (slice_starts(message, SLICE_LIT("no such table: ")))
-        return say_no_table(c, text, slice_from(message, 15), why);
-    if (slice_starts(message, SLICE_LIT("no such column: ")))
-        return say_no_column(e, text, slice_from(message, 16), col, why);
-    return diag_set(why, r, col, "%.*s", SLICE_ARG(message));
-}
-
-/* ---------------------------------------------------------------- statements */
 
 static void set_context(struct sql_context *c, const struct sql_query *q)
 {
@@ -423,7 +316,8 @@ static void set_context(struct sql_context *c, const struct sql_query *q)
     c->failed = 0;
     c->failure = (struct diag){0};
     c->memory.is_over = false;
-    c->memory.limit = c->memory.used + (int64_t)(c->limits.bytes < INT64_MAX / 2 ? c->limits.bytes : INT64_MAX / 2);
+    c->memory.limit =
+        c->memory.used + (int64_t)(c->limits.bytes < INT64_MAX / 2 ? c->limits.bytes : INT64_MAX / 2);
 }
 
 enum { VIEW_NAMES_MAX = 32 };
@@ -446,7 +340,8 @@ static int take_view(struct sql_engine *e)
         return 0;
     view_release(e->context.view);
     e->context.view = NULL;
-    return is_all ? view_take(e->reader, &e->context.view) : view_take_of(e->reader, names, n, &e->context.view);
+    return is_all ? view_take(e->reader, &e->context.view)
+                  : view_take_of(e->reader, names, n, &e->context.view);
 }
 
 static int check_text(struct slice text, struct diag *why)
@@ -459,7 +354,8 @@ static int check_text(struct slice text, struct diag *why)
     return text_is_utf8(text) ? 0 : diag_set(why, E_PROTO, 0, "the text is not UTF-8");
 }
 
-/* Behind the statement: nothing but white space, comments and semicolons. SQLite knows best what those are. */
+/* Behind the statement: nothing but white space, comments and semicolons. SQLite knows best what those are.
+ */
 static int check_tail(struct sql_engine *e, struct slice text, const char *tail, struct diag *why)
 {
     size_t at = (size_t)(tail - text.p);
@@ -469,7 +365,8 @@ static int check_tail(struct sql_engine *e, struct slice text, const char *tail,
         int code = sqlite3_prepare_v3(e->context.db, text.p + at, (int)(text.n - at), 0, &second, &next);
         (void)sqlite3_finalize(second); /* it was not run */
         if (code != SQLITE_OK || second)
-            return diag_set(why, E_PROTO, (uint32_t)at + 1, "one statement at a time; something follows the first");
+            return diag_set(why, E_PROTO, (uint32_t)at + 1,
+                            "one statement at a time; something follows the first");
         if (next == text.p + at)
             break;
         at = (size_t)(next - text.p);
@@ -502,7 +399,7 @@ static int compile(struct sql_statement *s, struct slice text, struct diag *why)
     const char *tail = NULL;
     int code = sqlite3_prepare_v3(e->context.db, text.p, (int)text.n, 0, &s->stmt, &tail);
     if (code != SQLITE_OK)
-        return explain(e, text, code, why);
+        return sql_explain(&e->context, code, why);
     if (!s->stmt)
         return diag_set(why, E_PROTO, 1, "there is no statement");
     if (!is_query(text, s->stmt))
@@ -517,7 +414,7 @@ static int begin(struct sql_statement *s, struct slice text, struct diag *why)
     struct sql_engine *e = s->engine;
     int r = make_tables(e, text);
     if (r < 0)
-        return explain(e, text, r == -ENOMEM ? SQLITE_NOMEM : SQLITE_ERROR, why);
+        return sql_explain(&e->context, r == -ENOMEM ? SQLITE_NOMEM : SQLITE_ERROR, why);
     struct sql_account *ours = sql_memory_enter(NULL);
     r = take_view(e);
     (void)sql_memory_enter(ours);
@@ -603,12 +500,11 @@ int sql_step(struct sql_statement *s, struct diag *why)
     struct sql_context *c = &s->engine->context;
     struct sql_account *before = sql_memory_enter(&c->memory);
     int code = sqlite3_step(s->stmt);
-    int r = code == SQLITE_ROW    ? 1
-            : code == SQLITE_DONE ? 0
-                                  : explain(s->engine, strbuf_slice(&c->text), code, why);
+    int r = code == SQLITE_ROW ? 1 : code == SQLITE_DONE ? 0 : sql_explain(c, code, why);
     (void)sql_memory_enter(before);
     if (r == 1 && s->rows++ >= c->limits.rows)
-        return diag_set(why, E_LIMIT, 0, "the result has more than %" PRIu64 " rows; add LIMIT, or ask for more",
+        return diag_set(why, E_LIMIT, 0,
+                        "the result has more than %" PRIu64 " rows; add LIMIT, or ask for more",
                         c->limits.rows);
     return r;
 }
@@ -627,7 +523,8 @@ struct sql_value sql_value(const struct sql_statement *s, size_t i)
     case SQLITE_FLOAT:
         return (struct sql_value){.kind = SQL_FLOAT, .f = sqlite3_column_double(s->stmt, k)};
     case SQLITE_BLOB:
-        return (struct sql_value){.kind = SQL_BYTES, .text = bytes_of(s->stmt, k, sqlite3_column_blob(s->stmt, k))};
+        return (struct sql_value){.kind = SQL_BYTES,
+                                  .text = bytes_of(s->stmt, k, sqlite3_column_blob(s->stmt, k))};
     case SQLITE_TEXT:
         break;
     default:

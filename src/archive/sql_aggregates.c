@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* sql_aggregates.c - counter_increase, counter_rate, percentile and median.
  *
- * Counters: the sum of what a counter gained from each reading to the next, in order of time. Where it went back
- * it was set to zero in between, and has gained at least what it shows now. Rows come in no order of time, so
- * readings are kept and sorted at the end: 24 bytes each. Rows of several streams in one group would be taken
- * for one counter: GROUP BY host and keys.
+ * Counters: the sum of what a counter gained from each reading to the next, in order of time. Where it went
+ * back it was set to zero in between, and has gained at least what it shows now. Rows come in no order of
+ * time, so readings are kept and sorted at the end: 24 bytes each. Rows of several streams in one group would
+ * be taken for one counter: GROUP BY host and keys.
  *
- * percentile(value, p): exact, between the two nearest values in proportion (as numpy and SQL's percentile_cont):
- * 8 bytes a value.
+ * percentile(value, p): exact, between the two nearest values in proportion (as numpy and SQL's
+ * percentile_cont): 8 bytes a value.
  *
- * As window functions: rows leave in the order in which they came, so the oldest that is kept is the one to drop;
- * each row of the result costs the sorting of its frame, n log n.
+ * As window functions: rows leave in the order in which they came, so the oldest that is kept is the one to
+ * drop; each row of the result costs the sorting of its frame, n log n.
  *
- * Memory is SQLite's (sqlite3_realloc64), so it is the query's: more than its limit ends it (sql_memory.c). */
+ * Memory is SQLite's (sqlite3_realloc64), so it is the query's: more than its limit ends it (sql_memory.c).
+ */
 #include "archive/sql_internal.h"
 
 #include "base/num.h"
@@ -20,8 +21,8 @@
 #include <errno.h>
 #include <stdlib.h>
 
-/* The value is high + low: integers beyond 2^53 fit no double, and a long double no memory of SQLite's, which is
- * aligned to 8 bytes. */
+/* The value is high + low: integers beyond 2^53 fit no double, and a long double no memory of SQLite's, which
+ * is aligned to 8 bytes. */
 struct reading {
     int64_t time_ns;
     double high, low;
@@ -93,7 +94,8 @@ static bool exact_value(sqlite3_value *v, long double *out)
 {
     uint64_t large;
     if (sqlite3_value_type(v) == SQLITE_TEXT &&
-        num_parse_uint(slice_of((const char *)sqlite3_value_text(v), (size_t)sqlite3_value_bytes(v)), &large) == 0) {
+        num_parse_uint(slice_of((const char *)sqlite3_value_text(v), (size_t)sqlite3_value_bytes(v)),
+                       &large) == 0) {
         *out = large;
         return true;
     }
@@ -159,7 +161,8 @@ static bool counter_gain(sqlite3_context *to, double *gain, int64_t *ns)
     qsort(r, n, sizeof *r, compare_readings);
     long double sum = 0;
     for (size_t i = 1; i < n; i++)
-        sum += value_of(&r[i]) >= value_of(&r[i - 1]) ? value_of(&r[i]) - value_of(&r[i - 1]) : value_of(&r[i]);
+        sum +=
+            value_of(&r[i]) >= value_of(&r[i - 1]) ? value_of(&r[i]) - value_of(&r[i - 1]) : value_of(&r[i]);
     *gain = (double)sum;
     *ns = r[n - 1].time_ns - r[0].time_ns;
     sqlite3_free(r);
@@ -201,8 +204,9 @@ static bool set_fraction(sqlite3_context *to, struct kept *k, int argc, sqlite3_
     double p = argc == 2 ? sqlite3_value_double(argv[1]) : 50;
     bool is_other = k->has_fraction && p / 100 != k->fraction;
     if ((argc == 2 && !is_number(argv[1])) || !(p >= 0 && p <= 100) || is_other) {
-        sqlite3_result_error(to, is_other ? "percentile: the second argument is the same for all rows"
-                                          : "percentile: the second argument is from 0 to 100",
+        sqlite3_result_error(to,
+                             is_other ? "percentile: the second argument is the same for all rows"
+                                      : "percentile: the second argument is from 0 to 100",
                              -1);
         return false;
     }
@@ -283,8 +287,8 @@ int sql_aggregates_register(struct sql_context *c)
     };
     int r = SQLITE_OK;
     for (size_t i = 0; i < sizeof functions / sizeof *functions && r == SQLITE_OK; i++)
-        r = sqlite3_create_window_function(c->db, functions[i].name, functions[i].n, SQLITE_UTF8 | SQLITE_INNOCUOUS, c,
-                                           functions[i].step, functions[i].final, functions[i].value, functions[i].leave,
-                                           NULL);
+        r = sqlite3_create_window_function(c->db, functions[i].name, functions[i].n,
+                                           SQLITE_UTF8 | SQLITE_INNOCUOUS, c, functions[i].step,
+                                           functions[i].final, functions[i].value, functions[i].leave, NULL);
     return sql_error(c, r);
 }

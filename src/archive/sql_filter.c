@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* sql_filter.c - see sql_filter.h.
  *
- * What xBestIndex decides goes to xFilter as a text: the columns that are used, in hex, then for each constraint
- * " COLUMN OP" with OP one of = < > l (<=) g (>=) with a value each, i (IN: all values at once) and n (is not
- * NULL, without a value).
+ * What xBestIndex decides goes to xFilter as a text: the columns that are used, in hex, then for each
+ * constraint " COLUMN OP" with OP one of = < > l (<=) g (>=) with a value each, i (IN: all values at once)
+ * and n (is not NULL, without a value).
  *
  * Comparisons are those of SQLite with the columns' affinities, so values are used only as far as that is
  * certain. A numeric column compares with what looks like a number, exactly; where the types differ we round,
- * and since rounding keeps order, x < y never becomes x > y: so ends are included. Text compares with text that
- * is given as such, by bytes, and only by = and IN. */
+ * and since rounding keeps order, x < y never becomes x > y: so ends are included. Text compares with text
+ * that is given as such, by bytes, and only by = and IN. */
 #include "archive/sql_filter.h"
 
 #include "base/mem.h"
@@ -19,7 +19,7 @@
 
 /* Rows of a table of which nothing is known; what a scan costs before its first row, in rows. */
 #define ROWS_GUESS 1e7
-#define OPEN_COST 2000.0
+#define OPEN_COST  2000.0
 
 /* ---------------------------------------------------------------- planning */
 
@@ -85,10 +85,10 @@ static double share_of(const struct sql_shape *s, int column, char letter)
         return letter == '=' ? 1e-5 : letter == 'i' ? 1e-4 : 0.2;
     if (letter != '=' && letter != 'i')
         return 0.4;
-    double share = column == SQL_HOST                                                                     ? 0.02
+    double share = column == SQL_HOST                                                      ? 0.02
                    : column >= SQL_HEADS && s->fields[column - SQL_HEADS].role == ROLE_KEY ? 0.05
                    : class_of(s, column) == CLASS_TEXT && column >= SQL_HEADS              ? 0.001
-                                                                                                          : 0.1;
+                                                                                           : 0.1;
     return letter == 'i' ? share * 4 : share;
 }
 
@@ -215,8 +215,8 @@ static int compare_texts(const void *a, const void *b)
     return x->n ? memcmp(x->p, y->p, x->n) : 0;
 }
 
-/* IN: the texts of the list, sorted; without meaning (HAS) where one is of another type, but for NULL, which is
- * equal to nothing. */
+/* IN: the texts of the list, sorted; without meaning (HAS) where one is of another type, but for NULL, which
+ * is equal to nothing. */
 static int set_texts_in(struct sql_filter *f, struct sql_test *t, sqlite3_value *list)
 {
     sqlite3_value *v = NULL;
@@ -301,8 +301,8 @@ static void set_time(struct sql_filter *f, const struct sql_test *t)
 
 enum { USED_BITS = 63 }; /* of SQLite's 64: the last is for all columns from here on */
 
-/* Of columns that have no bit of their own, those that the text names, or could mean by a *: too many only cost
- * time. The same at every xFilter of a cursor. */
+/* Of columns that have no bit of their own, those that the text names, or could mean by a *: too many only
+ * cost time. The same at every xFilter of a cursor. */
 static void set_used(struct sql_filter *f, uint64_t bits)
 {
     static const char *const hidden[] = {"producer", "epoch", "seq", "clock_offset", "clock_bound", "nan"};
@@ -496,7 +496,8 @@ static bool may_pass(const struct sql_test *t, const struct column_summary *s)
     return passes(&below, s->max) && passes(&above, s->min);
 }
 
-bool sql_filter_chunk(const struct sql_filter *f, const struct table_def *table, const struct blob_chunk *chunk)
+bool sql_filter_chunk(const struct sql_filter *f, const struct table_def *table,
+                      const struct blob_chunk *chunk)
 {
     struct stream_key_parts parts = stream_key_split(chunk->key);
     for (size_t i = 0; i < f->n; i++) {
@@ -525,9 +526,9 @@ bool sql_test_is_sure(const struct sql_test *t, const struct column_summary *s, 
 }
 
 /* One loop a type, with nothing in it but the comparison, so that the compiler makes vectors of it. */
-#define KEEP_WITHIN(c, member, within)      \
-    for (uint32_t i = 0; i < n_rows; i++)   \
-        keep[i] &= within(t, (c)->member[i])
+#define KEEP_WITHIN(c, member, within)    \
+    for (uint32_t i = 0; i < n_rows; i++) \
+    keep[i] &= within(t, (c)->member[i])
 
 void sql_test_rows(const struct sql_test *t, const struct column *c, uint32_t n_rows, bool *keep)
 {

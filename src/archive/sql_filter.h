@@ -25,8 +25,8 @@ struct sql_filter {
     bool is_never;          /* no row can pass */
     int64_t from_ns, to_ns; /* what the tests of time say */
     bool is_used_known;
-    bool *used;             /* a column each: it is read */
-    struct arena arena;     /* of tests */
+    bool *used;         /* a column each: it is read */
+    struct arena arena; /* of tests */
 };
 
 /* xBestIndex: which constraints are of use, and what the scan will cost, by guess. */
@@ -42,7 +42,8 @@ void sql_filter_forget_rows(struct sql_filter *f);
 /* Could the stream have rows that pass, and may it be seen? As far as its key tells. */
 bool sql_filter_stream(const struct sql_filter *f, const struct stream_key_parts *parts);
 /* Could the chunk, as far as its summaries tell? table: whose ids the chunk has. Of a stream that passed. */
-bool sql_filter_chunk(const struct sql_filter *f, const struct table_def *table, const struct blob_chunk *chunk);
+bool sql_filter_chunk(const struct sql_filter *f, const struct table_def *table,
+                      const struct blob_chunk *chunk);
 /* Is every row of the chunk known to pass this test, so that none need be looked at? */
 bool sql_test_is_sure(const struct sql_test *t, const struct column_summary *s, uint32_t n_rows);
 /* keep[i] becomes false where row i of the column does not pass. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* sql_functions.c - functions of one row: times, durations, buckets; and ours in place of those of SQLite whose
- * cost is the product of two lengths (sql_guard.c). Aggregates are in sql_aggregates.c. */
+/* sql_functions.c - functions of one row: times, durations, buckets; and ours in place of those of SQLite
+ * whose cost is the product of two lengths (sql_guard.c). Aggregates are in sql_aggregates.c. */
 #include "archive/sql_internal.h"
 
 #include "base/clock.h"
@@ -45,14 +45,17 @@ int sql_time_of(const struct sql_context *c, sqlite3_value *v, int64_t *out, str
     case SQLITE_TEXT:
         break;
     default:
-        return diag_set(why, E_PROTO, 0, "a time is a text like 'now-15m' or '2026-11-15T21:00:00Z', or a number of ns");
+        return diag_set(why, E_PROTO, 0,
+                        "a time is a text like 'now-15m' or '2026-11-15T21:00:00Z', or a number of ns");
     }
     struct slice s = text_of(v);
     int r = clock_parse_human(s, c->now_ns, out);
     if (r == -ERANGE)
-        return diag_set(why, r, 0, "'%.*s' is outside of the years that a time can hold", (int)(s.n < 60 ? s.n : 60), s.p);
+        return diag_set(why, r, 0, "'%.*s' is outside of the years that a time can hold",
+                        (int)(s.n < 60 ? s.n : 60), s.p);
     if (r < 0)
-        return diag_set(why, E_PROTO, 0, "'%.*s' is no time; write 'now-15m', '2026-11-15T21:00:00Z' or a date",
+        return diag_set(why, E_PROTO, 0,
+                        "'%.*s' is no time; write 'now-15m', '2026-11-15T21:00:00Z' or a date",
                         (int)(s.n < 60 ? s.n : 60), s.p);
     return 0;
 }
@@ -90,7 +93,8 @@ int sql_duration_of(sqlite3_value *v, int64_t *out, struct diag *why)
     }
     struct slice s = text_of(v);
     if (sqlite3_value_type(v) != SQLITE_TEXT || parse_durations(s, out) < 0)
-        return diag_set(why, E_PROTO, 0, "'%.*s' is no duration; write '10s', '1h30m' or a whole number of ns",
+        return diag_set(why, E_PROTO, 0,
+                        "'%.*s' is no duration; write '10s', '1h30m' or a whole number of ns",
                         (int)(s.n < 60 ? s.n : 60), s.p);
     return 0;
 }
@@ -138,8 +142,12 @@ static void print_duration(struct strbuf *out, int64_t ns)
     static const struct {
         const char *name;
         uint64_t ns;
-    } units[] = {{"d", UINT64_C(86400000000000)}, {"h", UINT64_C(3600000000000)}, {"m", UINT64_C(60000000000)},
-                 {"s", UINT64_C(1000000000)},     {"ms", 1000000},                {"us", 1000},
+    } units[] = {{"d", UINT64_C(86400000000000)},
+                 {"h", UINT64_C(3600000000000)},
+                 {"m", UINT64_C(60000000000)},
+                 {"s", UINT64_C(1000000000)},
+                 {"ms", 1000000},
+                 {"us", 1000},
                  {"ns", 1}};
     uint64_t left = ns < 0 ? -(uint64_t)ns : (uint64_t)ns;
     if (ns < 0)
@@ -182,7 +190,8 @@ static void bucket_fn(sqlite3_context *to, int argc, sqlite3_value **argv)
     struct diag why;
     if (is_any_null(argv, argc))
         return;
-    if (sql_time_of(sqlite3_user_data(to), argv[0], &t, &why) < 0 || sql_duration_of(argv[1], &step, &why) < 0) {
+    if (sql_time_of(sqlite3_user_data(to), argv[0], &t, &why) < 0 ||
+        sql_duration_of(argv[1], &step, &why) < 0) {
         fail_with(to, &why);
         return;
     }
@@ -238,7 +247,8 @@ static void instr_fn(sqlite3_context *to, int argc, sqlite3_value **argv)
     struct slice in = is_bytes ? bytes_of(argv[0]) : text_of(argv[0]);
     struct slice what = is_bytes ? bytes_of(argv[1]) : text_of(argv[1]);
     const char *found = what.n ? memmem(in.p, in.n, what.p, what.n) : in.p;
-    sqlite3_result_int64(to, found ? count_characters(slice_of(in.p, (size_t)(found - in.p)), is_bytes) + 1 : 0);
+    sqlite3_result_int64(to,
+                         found ? count_characters(slice_of(in.p, (size_t)(found - in.p)), is_bytes) + 1 : 0);
 }
 
 static void replace_fn(sqlite3_context *to, int argc, sqlite3_value **argv)
@@ -323,7 +333,8 @@ static void rtrim_fn(sqlite3_context *to, int argc, sqlite3_value **argv)
     trim(to, argc, argv, TRIM_RIGHT);
 }
 
-/* at('now') is the same for all of a statement, so all are deterministic: computed once where they are constant. */
+/* at('now') is the same for all of a statement, so all are deterministic: computed once where they are
+ * constant. */
 int sql_functions_register(struct sql_context *c)
 {
     static const struct {
@@ -349,7 +360,7 @@ int sql_functions_register(struct sql_context *c)
     int r = SQLITE_OK;
     for (size_t i = 0; i < sizeof functions / sizeof *functions && r == SQLITE_OK; i++)
         r = sqlite3_create_function_v2(c->db, functions[i].name, functions[i].n,
-                                       SQLITE_UTF8 | SQLITE_DETERMINISTIC | SQLITE_INNOCUOUS, c, functions[i].fn, NULL,
-                                       NULL, NULL);
+                                       SQLITE_UTF8 | SQLITE_DETERMINISTIC | SQLITE_INNOCUOUS, c,
+                                       functions[i].fn, NULL, NULL, NULL);
     return r == SQLITE_OK ? sql_aggregates_register(c) : sql_error(c, r);
 }

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* sql_internal.h - what the files of sql, and the tables of other modules, share.
  *
- * A table is an eponymous virtual table module of SQLite: sqlite3_create_module_v2(db, name, module, aux, fini)
- * with xCreate NULL makes a table `name` that exists as soon as it is named, without CREATE and without a
- * schema of SQLite's to be changed. Before a text is compiled, the tables that its identifiers name are made by
- * their kind (struct sql_kind); they stay for the next text until their columns change. A module's aux holds
- * the context, in which xFilter finds the view of the statement that runs: nothing of a view is kept longer.
+ * A table is an eponymous virtual table module of SQLite: sqlite3_create_module_v2(db, name, module, aux,
+ * fini) with xCreate NULL makes a table `name` that exists as soon as it is named, without CREATE and without
+ * a schema of SQLite's to be changed. Before a text is compiled, the tables that its identifiers name are
+ * made by their kind (struct sql_kind); they stay for the next text until their columns change. A module's
+ * aux holds the context, in which xFilter finds the view of the statement that runs: nothing of a view is
+ * kept longer.
  *
  * Everything here is of one engine and so of one thread. */
 #ifndef GRIDLINE_ARCHIVE_SQL_INTERNAL_H
@@ -47,8 +48,8 @@ struct sql_context {
     const struct table_rows *mounted;
     size_t n_mounted;
     struct sql_account memory;
-    struct strbuf text; /* of the statement */
-    bool is_declaring;  /* a table of ours: what SQLite asks about it is allowed */
+    struct strbuf text;  /* of the statement */
+    bool is_declaring;   /* a table of ours: what SQLite asks about it is allowed */
     int failed;          /* the first error that was not SQLite's own; 0 = none */
     struct diag failure; /* with its message, or "" for the code's own text */
 };
@@ -61,7 +62,8 @@ bool sql_may_field(const struct sql_context *c, struct slice event, struct slice
 int sql_check(struct sql_context *c);
 /* Remembers the error (the first one stays) and gives the code that a method of a module then returns. */
 int sql_fail(struct sql_context *c, int r);
-int sql_fail_text(struct sql_context *c, int r, const char *format, ...) __attribute__((format(printf, 3, 4)));
+int sql_fail_text(struct sql_context *c, int r, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
 
 /* Scans of the statement's view. Like those of view.h, and besides: memory that the archive keeps is not the
  * query's, and time and cancellation are checked before each chunk. scan_spec.wants must ask sql_may_stream,
@@ -137,19 +139,24 @@ extern const struct sql_kind sql_kind_tables, sql_kind_baselines, sql_kind_parti
 /* A table that was given filled (sql_mounted.c). */
 int sql_mounted_make(struct sql_context *c, const struct table_rows *t);
 
-/* sqlite3_declare_vtab, for xConnect: which comes while a text is compiled, and asks for the right to CREATE. */
+/* sqlite3_declare_vtab, for xConnect: which comes while a text is compiled, and asks for the right to CREATE.
+ */
 int sql_declare(struct sql_context *c, const struct strbuf *text);
 
 /* A SQLite code as one of ours: NOMEM -ENOMEM (E_LIMIT where the account is over), FULL -ENOSPC, IOERR -EIO,
- * CORRUPT and NOTADB E_DAMAGE, TOOBIG E_LIMIT, anything else E_PROTO; what sql_fail has remembered goes first. */
+ * CORRUPT and NOTADB E_DAMAGE, TOOBIG E_LIMIT, anything else E_PROTO; what sql_fail has remembered goes
+ * first. */
 int sql_error(const struct sql_context *c, int code);
+/* The same, and says in *why what is wrong with the statement, and where. */
+int sql_explain(const struct sql_context *c, int code, struct diag *why);
 
 /* ---------------------------------------------------------------- names (sql_names.c) */
 
-/* The event's table that the identifier names: as written, or by its SQL name in any case; NULL: none that may
- * be seen. 3 ns an event name of the archive. */
+/* The event's table that the identifier names: as written, or by its SQL name in any case; NULL: none that
+ * may be seen. 3 ns an event name of the archive. */
 const struct table_def *sql_find_table(const struct sql_context *c, struct slice name);
-/* Tokens of SQL. fn for each identifier, key words too, without its quotes: false ends it. at: where it begins. */
+/* Tokens of SQL. fn for each identifier, key words too, without its quotes: false ends it. at: where it
+ * begins. */
 void sql_tokens(struct slice text, bool (*fn)(void *arg, struct slice name, size_t at), void *arg);
 /* Does the text name it, or have a * (or NATURAL) that may stand for it? */
 bool sql_text_names(const struct sql_context *c, const char *column);
@@ -162,8 +169,8 @@ void sql_nearest_table(const struct sql_context *c, struct slice name, struct st
 
 int sql_functions_register(struct sql_context *c);
 int sql_aggregates_register(struct sql_context *c);
-/* A time or duration as people write it, or a number of ns: for arguments of functions and of tables. 0, or an
- * error with *why: what is wrong and what would be right. */
+/* A time or duration as people write it, or a number of ns: for arguments of functions and of tables. 0, or
+ * an error with *why: what is wrong and what would be right. */
 int sql_time_of(const struct sql_context *c, sqlite3_value *v, int64_t *out, struct diag *why);
 int sql_duration_of(sqlite3_value *v, int64_t *out, struct diag *why);
 

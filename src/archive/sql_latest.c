@@ -2,8 +2,8 @@
 /* sql_latest.c - the newest row of every stream of an archive, where nobody has given NAME_latest.
  *
  * Which chunk it is in, its directory tells; of two with the same newest time the one that comes later in the
- * scan, as what is in memory comes last. A newest chunk that is damaged is counted as lost, and its stream has
- * no row: an older one would be wrong. */
+ * scan, as what is in memory comes last. A newest chunk that is damaged is counted as lost, and its stream
+ * has no row: an older one would be wrong. */
 #include "archive/sql_latest.h"
 
 #include <errno.h>

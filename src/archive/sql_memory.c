@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* sql_memory.c - how much memory SQLite takes for one query.
  *
- * SQLite counts memory for the whole process alone (sqlite3_hard_heap_limit64): one query that hits that limit
- * would take memory away from all others and from the writer. So its allocator is wrapped: what it gives is
- * charged to the account that the calling thread has entered, and refused when that is full, which SQLite
- * reports as SQLITE_NOMEM to that query alone. Threads that have entered none (the archive's writer, everything
- * that opens partitions) pay nothing but one look at a thread's variable.
+ * SQLite counts memory for the whole process alone (sqlite3_hard_heap_limit64): one query that hits that
+ * limit would take memory away from all others and from the writer. So its allocator is wrapped: what it
+ * gives is charged to the account that the calling thread has entered, and refused when that is full, which
+ * SQLite reports as SQLITE_NOMEM to that query alone. Threads that have entered none (the archive's writer,
+ * everything that opens partitions) pay nothing but one look at a thread's variable.
  *
  * An allocator can only be set before SQLite is first used by anybody in the process: hence the constructor,
  * which is linked in with the engine. Where somebody was first after all, sql_engine_create says so. SQLite's

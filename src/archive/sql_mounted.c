@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* sql_mounted.c - tables that were given filled (event/table.h): system tables, NAME_latest of a gateway.
  *
- * Rows are events of batches. Those of another version of the schema have their fields found by name and type. */
+ * Rows are events of batches. Those of another version of the schema have their fields found by name and
+ * type. */
 #include "archive/sql_internal.h"
 
 #include "base/mem.h"
@@ -26,7 +27,8 @@ struct mounted_cursor {
     size_t batch, event;
 };
 
-static int mounted_connect(sqlite3 *db, void *aux, int argc, const char *const *argv, sqlite3_vtab **out, char **error)
+static int mounted_connect(sqlite3 *db, void *aux, int argc, const char *const *argv, sqlite3_vtab **out,
+                           char **error)
 {
     const struct mounted_table *t = aux;
     struct strbuf text = {0};
@@ -109,7 +111,8 @@ static void skip_empty(struct mounted_cursor *c)
     }
 }
 
-static int mounted_filter(sqlite3_vtab_cursor *cursor, int number, const char *plan, int argc, sqlite3_value **argv)
+static int mounted_filter(sqlite3_vtab_cursor *cursor, int number, const char *plan, int argc,
+                          sqlite3_value **argv)
 {
     struct mounted_cursor *c = (struct mounted_cursor *)cursor;
     (void)number;
@@ -204,7 +207,8 @@ int sql_mounted_make(struct sql_context *c, const struct table_rows *rows)
     struct mounted_table *t = mem_try_alloc(sizeof *t);
     if (!t)
         return -ENOMEM;
-    struct table_def def = {.name = rows->schema->name, .columns = rows->schema->fields, .n_columns = rows->schema->n_fields};
+    struct table_def def = {
+        .name = rows->schema->name, .columns = rows->schema->fields, .n_columns = rows->schema->n_fields};
     t->context = c;
     t->name = strdup(rows->name);
     t->shape = sql_shape_create(&def, rows->has_heads);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* sql_names.c - identifiers of a text, and which tables they name.
  *
- * The SQL name of an event name is that in lower case, with _ for every character outside of [a-z0-9_], and an _
- * before a digit at the beginning. Where several events have one SQL name, or it is one of the system's tables,
- * one keeps it (an event whose name is the SQL name, else the first by name; none where it is the system's), and
- * the others are NAME_2, NAME_3 in the order of their names. An event's own name, quoted and in its own case,
- * means that event before any other whose SQL name it is. */
+ * The SQL name of an event name is that in lower case, with _ for every character outside of [a-z0-9_], and
+ * an _ before a digit at the beginning. Where several events have one SQL name, or it is one of the system's
+ * tables, one keeps it (an event whose name is the SQL name, else the first by name; none where it is the
+ * system's), and the others are NAME_2, NAME_3 in the order of their names. An event's own name, quoted and
+ * in its own case, means that event before any other whose SQL name it is. */
 #include "archive/sql_internal.h"
 
 #include "base/num.h"
@@ -61,7 +61,8 @@ static size_t past_comment(struct slice text, size_t from)
 
 static bool is_comment(struct slice text, size_t i)
 {
-    return i + 1 < text.n && ((text.p[i] == '-' && text.p[i + 1] == '-') || (text.p[i] == '/' && text.p[i + 1] == '*'));
+    return i + 1 < text.n &&
+           ((text.p[i] == '-' && text.p[i + 1] == '-') || (text.p[i] == '/' && text.p[i + 1] == '*'));
 }
 
 static size_t past_word(struct slice text, size_t i)
@@ -141,9 +142,11 @@ bool sql_text_names(const struct sql_context *c, const char *column)
 
 bool sql_is_reserved(struct slice name)
 {
-    static const char *const names[] = {"sensors", "workers",   "subscriptions", "rules",     "faults",
-                                        "ledger",  "domains",   "schemas",       "baselines", "partitions",
-                                        "rebuild", "tables", "schema_fields", "json_each", "json_tree",     "samples_bucket", "deviations", "event_blocks"};
+    static const char *const names[] = {"sensors",       "workers",      "subscriptions", "rules",
+                                        "faults",        "ledger",       "domains",       "schemas",
+                                        "baselines",     "partitions",   "rebuild",       "tables",
+                                        "schema_fields", "json_each",    "json_tree",     "samples_bucket",
+                                        "deviations",    "event_blocks", "hosts"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (slice_eq_nocase(name, slice_str(names[i])))
             return true;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* sql_shape.c - which columns a table has in SQL, and how values are given there.
  *
- * A column is called as its field, with two exceptions. SQL does not know case, so two fields may have one name:
- * of those that have (a field seen with two types, or written in two ways), all but the first are called
- * name:type, and name:type:2 and so on where that is not enough. A field that is called like one of the built-in
- * columns gets a $ before its name, as in predicates. */
+ * A column is called as its field, with two exceptions. SQL does not know case, so two fields may have one
+ * name: of those that have (a field seen with two types, or written in two ways), all but the first are
+ * called name:type, and name:type:2 and so on where that is not enough. A field that is called like one of
+ * the built-in columns gets a $ before its name, as in predicates. */
 #include "archive/sql_internal.h"
 
 #include "base/hash.h"
@@ -131,7 +131,8 @@ uint64_t sql_shape_signature(const struct table_def *t)
 
 const char *sql_type_name(uint8_t type)
 {
-    static const char *const names[VALUE_TYPES] = {"", "INTEGER", "INTEGER", "REAL", "INTEGER", "TEXT", "BLOB"};
+    static const char *const names[VALUE_TYPES] = {"",        "INTEGER", "INTEGER", "REAL",
+                                                   "INTEGER", "TEXT",    "BLOB"};
     return type < VALUE_TYPES ? names[type] : "";
 }
 

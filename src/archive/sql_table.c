@@ -5,8 +5,8 @@
  * tests need (and time and level where they are tested), and only if rows are left the others that the query
  * uses (sql_filter.used). A field is a column of the chunk, or in the key of its stream, or missing.
  *
- * NAME_latest is the same table with the last row of the newest chunk of each stream alone (sql_latest.c), which
- * is found by what is known of chunks; only these are read. */
+ * NAME_latest is the same table with the last row of the newest chunk of each stream alone (sql_latest.c),
+ * which is found by what is known of chunks; only these are read. */
 #include "archive/sql_latest.h"
 
 #include "base/mem.h"
@@ -56,8 +56,8 @@ struct event_cursor {
 
 /* ---------------------------------------------------------------- table */
 
-/* $chunk and $row say which row it is: SQLite asks for them where two branches of an OR may find the same row. A
- * rowid of 64 bits would have no room for both. */
+/* $chunk and $row say which row it is: SQLite asks for them where two branches of an OR may find the same
+ * row. A rowid of 64 bits would have no room for both. */
 static void declare_fields(struct strbuf *out, const struct sql_shape *s)
 {
     strbuf_add_str(out, "CREATE TABLE x(time INTEGER, host TEXT, prog TEXT, level TEXT");
@@ -66,12 +66,14 @@ static void declare_fields(struct strbuf *out, const struct sql_shape *s)
         sql_add_quoted(out, s->fields[i].name);
         strbuf_printf(out, " %s", sql_type_name(s->fields[i].type));
     }
-    strbuf_add_str(out, ", producer TEXT HIDDEN, epoch INTEGER HIDDEN, seq INTEGER HIDDEN, clock_offset INTEGER HIDDEN, "
-                        "clock_bound INTEGER HIDDEN, nan TEXT HIDDEN, \"$chunk\" INTEGER HIDDEN NOT NULL, "
-                        "\"$row\" INTEGER HIDDEN NOT NULL, PRIMARY KEY(\"$chunk\", \"$row\")) WITHOUT ROWID");
+    strbuf_add_str(
+        out, ", producer TEXT HIDDEN, epoch INTEGER HIDDEN, seq INTEGER HIDDEN, clock_offset INTEGER HIDDEN, "
+             "clock_bound INTEGER HIDDEN, nan TEXT HIDDEN, \"$chunk\" INTEGER HIDDEN NOT NULL, "
+             "\"$row\" INTEGER HIDDEN NOT NULL, PRIMARY KEY(\"$chunk\", \"$row\")) WITHOUT ROWID");
 }
 
-static int event_connect(sqlite3 *db, void *aux, int argc, const char *const *argv, sqlite3_vtab **out, char **error)
+static int event_connect(sqlite3 *db, void *aux, int argc, const char *const *argv, sqlite3_vtab **out,
+                         char **error)
 {
     const struct event_table *t = aux;
     struct strbuf text = {0};
@@ -394,7 +396,8 @@ static void set_id(struct scan_spec *spec, const struct sql_filter *f)
 static int open_scan(struct event_cursor *c)
 {
     struct sql_context *ctx = c->table->context;
-    struct scan_spec spec = {.name = c->table->shape->event, .wants = wants, .arg = c, .id_column = UINT16_MAX};
+    struct scan_spec spec = {
+        .name = c->table->shape->event, .wants = wants, .arg = c, .id_column = UINT16_MAX};
     if (c->table->is_latest) {
         sql_filter_forget_rows(&c->filter);
         spec.from_ns = INT64_MIN;
@@ -411,7 +414,8 @@ static int open_scan(struct event_cursor *c)
     return sql_scan_open(ctx, &spec, &c->scan);
 }
 
-static int event_filter(sqlite3_vtab_cursor *cursor, int number, const char *plan, int argc, sqlite3_value **argv)
+static int event_filter(sqlite3_vtab_cursor *cursor, int number, const char *plan, int argc,
+                        sqlite3_value **argv)
 {
     struct event_cursor *c = (struct event_cursor *)cursor;
     struct sql_context *ctx = c->table->context;
@@ -611,7 +615,8 @@ static int make(struct sql_context *c, const char *name, const struct table_def 
         mem_free(t);
         return -ENOMEM;
     }
-    return sql_error(c, sqlite3_create_module_v2(c->db, name, &module, t, destroy_table)); /* destroys it on failure */
+    return sql_error(
+        c, sqlite3_create_module_v2(c->db, name, &module, t, destroy_table)); /* destroys it on failure */
 }
 
 static int make_table(struct sql_context *c, const char *name, const struct table_def *of)

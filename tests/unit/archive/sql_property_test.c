@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The archive against plain tables of SQLite: random schemas that grow, rows of all types with missing ones and
- * NaN, late ones, of several streams and producers, flushed, merged and reopened at random; then the same random
- * queries give the same answers in both. GRIDLINE_TEST_SCALE makes it longer, GRIDLINE_TEST_SEED says where to
- * begin; the seed of a failure is printed.
+/* The archive against plain tables of SQLite: random schemas that grow, rows of all types with missing ones
+ * and NaN, late ones, of several streams and producers, flushed, merged and reopened at random; then the same
+ * random queries give the same answers in both. GRIDLINE_TEST_SCALE makes it longer, GRIDLINE_TEST_SEED says
+ * where to begin; the seed of a failure is printed.
  *
- * Not compared here as SQLite's own tables can't hold them: uint above 2^63-1 (sql_test.c). Sums are of values
- * whose sums are exact in any order. */
+ * Not compared here as SQLite's own tables can't hold them: uint above 2^63-1 (sql_test.c). Sums are of
+ * values whose sums are exact in any order. */
 #include "unit/archive/sql_run.h"
 
 #include "base/mem.h"
@@ -13,7 +13,7 @@
 #include <sqlite3.h>
 
 #define SECOND INT64_C(1000000000)
-#define BASE (INT64_C(1794776400) * SECOND)
+#define BASE   (INT64_C(1794776400) * SECOND)
 
 enum { EVENTS = 3, VERSIONS = 3, FIELDS_MAX = 14, COLUMNS_MAX = 64, HOSTS = 4, RECORDS_MAX = 400 };
 
@@ -106,7 +106,8 @@ static void learn(struct known_event *e, const struct schema *s)
 /* A version has some fields of the one before and some new ones; keys stay keys. */
 static void make_version(struct known_event *e)
 {
-    static const char *const names[] = {"a", "b", "c", "A", "usage", "host", "Seq", "id", "x.y", "in-use", "n:1", "select"};
+    static const char *const names[] = {"a",   "b",  "c",   "A",      "usage", "host",
+                                        "Seq", "id", "x.y", "in-use", "n:1",   "select"};
     struct field fields[FIELDS_MAX];
     size_t n = 0, wanted = 2 + below(8);
     for (size_t i = 0; i < e->n_columns && n < FIELDS_MAX; i++)
@@ -152,10 +153,11 @@ static void declare(struct known_event *e)
 {
     char text[300];
     if (!e->is_made) {
-        (void)snprintf(text, sizeof text,
-                       "CREATE TABLE %s(time INTEGER, host TEXT, prog TEXT, level TEXT, producer TEXT, epoch INTEGER, "
-                       "seq INTEGER, clock_offset INTEGER, clock_bound INTEGER)",
-                       e->table);
+        (void)snprintf(
+            text, sizeof text,
+            "CREATE TABLE %s(time INTEGER, host TEXT, prog TEXT, level TEXT, producer TEXT, epoch INTEGER, "
+            "seq INTEGER, clock_offset INTEGER, clock_bound INTEGER)",
+            e->table);
         exec(text);
         e->is_made = true;
     }
@@ -230,7 +232,8 @@ static void insert(struct known_event *e, const struct batch *b, size_t i)
 
 static int64_t small_int(const struct known_column *c)
 {
-    static const int64_t odd[] = {INT64_MIN, INT64_MAX, INT64_C(1) << 53, (INT64_C(1) << 53) + 1, -(INT64_C(1) << 53) - 1};
+    static const int64_t odd[] = {INT64_MIN, INT64_MAX, INT64_C(1) << 53, (INT64_C(1) << 53) + 1,
+                                  -(INT64_C(1) << 53) - 1};
     if (c->is_wild && one_in(8))
         return odd[below(5)];
     return (int64_t)below(40) - 20;
@@ -238,7 +241,8 @@ static int64_t small_int(const struct known_column *c)
 
 static struct value random_value(const struct known_column *c, char *room)
 {
-    static const char *const texts[] = {"", "a", "A", "b%", "node17", "5", "05", "5.0", "gr\xc3\xbc\xc3\x9f", "x'y"};
+    static const char *const texts[] = {
+        "", "a", "A", "b%", "node17", "5", "05", "5.0", "gr\xc3\xbc\xc3\x9f", "x'y"};
     switch (c->field.type) {
     case VALUE_INT:
         return value_int(small_int(c));
@@ -282,7 +286,8 @@ static void add_event(struct known_event *e)
     char room[FIELDS_MAX][8];
     bool is_late = one_in(6);
     learn(e, s);
-    const struct event_head head = {.time_ns = BASE + (int64_t)below(is_late ? 3000 : 200 + n_rows) * SECOND / 4,
+    const struct event_head head = {.time_ns =
+                                        BASE + (int64_t)below(is_late ? 3000 : 200 + n_rows) * SECOND / 4,
                                     .host = slice_str(hosts[below(HOSTS)]),
                                     .prog = one_in(4) ? SLICE_LIT("") : SLICE_LIT("p"),
                                     .level = one_in(5) ? (uint8_t)below(LEVEL_COUNT) : LEVEL_INFO};
@@ -308,7 +313,8 @@ static void add_record(void)
 {
     size_t n = 1 + below(one_in(8) ? 300 : 40);
     size_t producer = below(3);
-    struct batch_origin o = {.clock = {.offset_ns = (int64_t)below(5), .bound_ns = one_in(2) ? CLOCK_BOUND_UNKNOWN : 7}};
+    struct batch_origin o = {
+        .clock = {.offset_ns = (int64_t)below(5), .bound_ns = one_in(2) ? CLOCK_BOUND_UNKNOWN : 7}};
     if (producer) {
         o.producer[0] = (uint8_t)producer;
         o.epoch = 1 + producer;
@@ -368,8 +374,18 @@ static void put_any_column(struct strbuf *q, const struct known_event *e, const 
 static void put_literal(struct strbuf *q, uint8_t type)
 {
     static const char *const texts[] = {"''", "'a'", "'A'", "'5'", "'05'", "'node17'", "'b%'", "NULL"};
-    static const char *const numbers[] = {"0", "-1", "5", "5.0", "2.5", "1e300", "9007199254740993", "-9e999", "NULL",
-                                          "'5'", "9223372036854775807", "-9223372036854775808"};
+    static const char *const numbers[] = {"0",
+                                          "-1",
+                                          "5",
+                                          "5.0",
+                                          "2.5",
+                                          "1e300",
+                                          "9007199254740993",
+                                          "-9e999",
+                                          "NULL",
+                                          "'5'",
+                                          "9223372036854775807",
+                                          "-9223372036854775808"};
     static const char *const blobs[] = {"x''", "x'00'", "x'0102'", "'a'"};
     if (one_in(25))
         type = (uint8_t)(1 + below(VALUE_TYPES - 1)); /* types that do not go together */
@@ -430,7 +446,8 @@ static void put_head_atom(struct strbuf *q, const char *alias)
     else if (one_in(3))
         put_list(q, VALUE_TEXT);
     else
-        strbuf_printf(q, " %s '%s'", random_operator(), ((const char *[]){"a", "b", "node17", "p"})[below(4)]);
+        strbuf_printf(q, " %s '%s'", random_operator(),
+                      ((const char *[]){"a", "b", "node17", "p"})[below(4)]);
 }
 
 static void put_field_atom(struct strbuf *q, const struct known_event *e, const char *alias)
@@ -570,7 +587,8 @@ static void put_join(struct strbuf *q, const struct known_event *e, const struct
     put_aggregate(q, f, "r");
     strbuf_printf(q, " FROM (SELECT * FROM %s AS s", e->table);
     put_where(q, e, "s");
-    strbuf_printf(q, " ORDER BY time, host, seq, level LIMIT 20) AS l %sJOIN %s AS r ON ", one_in(3) ? "LEFT " : "", f->table);
+    strbuf_printf(q, " ORDER BY time, host, seq, level LIMIT 20) AS l %sJOIN %s AS r ON ",
+                  one_in(3) ? "LEFT " : "", f->table);
     switch (below(3)) {
     case 0:
         strbuf_add_str(q, "l.host = r.host AND l.level = r.level");
@@ -623,7 +641,8 @@ static void put_window(struct strbuf *q, const struct known_event *e)
 {
     strbuf_add_str(q, "SELECT t.host, t.time, count(*) OVER (PARTITION BY t.host ORDER BY t.time), ");
     put_aggregate(q, e, "t");
-    strbuf_printf(q, " FILTER (WHERE t.level = 'info') OVER (PARTITION BY t.host, t.prog) FROM %s AS t", e->table);
+    strbuf_printf(q, " FILTER (WHERE t.level = 'info') OVER (PARTITION BY t.host, t.prog) FROM %s AS t",
+                  e->table);
     put_where(q, e, "t");
 }
 
@@ -647,7 +666,8 @@ static struct sql_value plain_value(sqlite3_stmt *s, int i)
     }
     case SQLITE_BLOB: {
         const char *p = sqlite3_column_blob(s, i);
-        return (struct sql_value){.kind = SQL_BYTES, .text = slice_of(p ? p : "", (size_t)sqlite3_column_bytes(s, i))};
+        return (struct sql_value){.kind = SQL_BYTES,
+                                  .text = slice_of(p ? p : "", (size_t)sqlite3_column_bytes(s, i))};
     }
     default:
         return (struct sql_value){.kind = SQL_NULL};
@@ -690,7 +710,8 @@ static void sort_lines(struct lines *l)
 
 static void print_cell(struct strbuf *line, struct sql_value v)
 {
-    static const char kinds[] = "nift" "b";
+    static const char kinds[] = "nift"
+                                "b";
     strbuf_add_char(line, kinds[v.kind]);
     run_print(line, v);
     strbuf_add_char(line, '|');
@@ -743,7 +764,8 @@ static void compare(const char *text, uint64_t at)
     sort_lines(&want);
     sort_lines(&got);
     if (is_query != is_ours || want.n != got.n)
-        fail_msg("seed %llu: %zu rows (%d), not %zu (%d): %s", (unsigned long long)at, got.n, is_ours, want.n, is_query, text);
+        fail_msg("seed %llu: %zu rows (%d), not %zu (%d): %s", (unsigned long long)at, got.n, is_ours, want.n,
+                 is_query, text);
     for (size_t i = 0; i < want.n; i++)
         if (strcmp(want.lines[i], got.lines[i]) != 0)
             fail_msg("seed %llu: %s, not %s: %s", (unsigned long long)at, got.lines[i], want.lines[i], text);
@@ -836,7 +858,8 @@ static void check_columns(const struct known_event *e)
 
 static void begin(void)
 {
-    static const char *const names[EVENTS][2] = {{"cpu", "cpu"}, {"job.State", "job_state"}, {"9lives", "_9lives"}};
+    static const char *const names[EVENTS][2] = {
+        {"cpu", "cpu"}, {"job.State", "job_state"}, {"9lives", "_9lives"}};
     run_init(&t);
     assert_int_equal(sqlite3_open(":memory:", &plain), SQLITE_OK);
     n_records = n_rows = 0;

@@ -22,10 +22,10 @@ struct sql_run {
     struct archive_source source;
     uint64_t record;
     int64_t partition_ns;
-    struct strbuf out;       /* of run_text */
-    struct diag why;         /* of run */
-    struct scan_loss lost;   /* of run */
-    struct sql_query query;  /* all but the text */
+    struct strbuf out;      /* of run_text */
+    struct diag why;        /* of run */
+    struct scan_loss lost;  /* of run */
+    struct sql_query query; /* all but the text */
 };
 
 static inline void run_open(struct sql_run *t)
@@ -47,7 +47,8 @@ static inline void run_close(struct sql_run *t)
 
 static inline void run_init(struct sql_run *t)
 {
-    *t = (struct sql_run){.dir = "/tmp/gridline-sql-XXXXXX", .source = {"sql test"}, .partition_ns = INT64_C(600000000000)};
+    *t = (struct sql_run){
+        .dir = "/tmp/gridline-sql-XXXXXX", .source = {"sql test"}, .partition_ns = INT64_C(600000000000)};
     assert_non_null(mkdtemp(t->dir));
     t->registry = registry_create();
     t->builder = batch_builder_create(t->registry, 0);

@@ -8,30 +8,36 @@
 #include <stdatomic.h>
 
 #define SECOND INT64_C(1000000000)
-#define BASE (INT64_C(1794776400) * SECOND) /* 2026-11-15T21:00:00Z */
+#define BASE   (INT64_C(1794776400) * SECOND) /* 2026-11-15T21:00:00Z */
 
 static struct sql_run t;
 
-static void add(const char *name, const char *host, int64_t time_ns, uint8_t level, const struct named_value *v, size_t n)
+static void add(const char *name, const char *host, int64_t time_ns, uint8_t level,
+                const struct named_value *v, size_t n)
 {
-    const struct event_head head = {
-        .time_ns = time_ns, .name = slice_str(name), .host = slice_str(host), .prog = SLICE_LIT("p"), .level = level};
+    const struct event_head head = {.time_ns = time_ns,
+                                    .name = slice_str(name),
+                                    .host = slice_str(host),
+                                    .prog = SLICE_LIT("p"),
+                                    .level = level};
     struct diag why = {0};
     if (batch_builder_add(t.builder, &head, v, n, &why) < 0)
         fail_msg("%s", why.message);
 }
 
 #define FIELD(z, v) ((struct named_value){.name = {z, sizeof z - 1}, .value = v})
-#define ADD(name, host, time, level, ...)                                    \
-    add(name, host, time, level, (struct named_value[]){__VA_ARGS__},        \
+#define ADD(name, host, time, level, ...)                             \
+    add(name, host, time, level, (struct named_value[]){__VA_ARGS__}, \
         sizeof((struct named_value[]){__VA_ARGS__}) / sizeof(struct named_value))
 
 /* cpu of two hosts, a second each; half of it on disk. */
 static void fill_cpu(void)
 {
     for (int i = 0; i < 200; i++) {
-        ADD("cpu", "a", BASE + i * SECOND, LEVEL_INFO, FIELD("usage", value_float(i / 2.0)), FIELD("n", value_int(i)));
-        ADD("cpu", "b", BASE + i * SECOND, i % 50 ? LEVEL_INFO : LEVEL_ERROR, FIELD("n", value_int(1000 + i)));
+        ADD("cpu", "a", BASE + i * SECOND, LEVEL_INFO, FIELD("usage", value_float(i / 2.0)),
+            FIELD("n", value_int(i)));
+        ADD("cpu", "b", BASE + i * SECOND, i % 50 ? LEVEL_INFO : LEVEL_ERROR,
+            FIELD("n", value_int(1000 + i)));
         if (i == 99) {
             run_append(&t, NULL);
             assert_int_equal(archive_flush(t.a), 0);
@@ -60,17 +66,22 @@ static void reads_rows(void **state)
     fill_cpu();
     assert_string_equal(run_text(&t, "SELECT count(*), count(usage), min(n), max(n), sum(n) FROM cpu"),
                         "400|200|0|1199|239800");
-    assert_string_equal(run_text(&t, "SELECT time, host, prog, level, usage, n FROM cpu WHERE host = 'a' AND n = 3"),
-                        "1794776403000000000|a|p|info|1.5|3");
-    assert_string_equal(run_text(&t, "SELECT n FROM cpu WHERE host = 'b' AND time > at('2026-11-15T21:00:10Z') AND "
-                                     "time <= at('2026-11-15T21:00:12Z') ORDER BY time"),
-                        "1011;1012");
-    assert_string_equal(run_text(&t, "SELECT n FROM cpu WHERE level = 'error' ORDER BY n"), "1000;1050;1100;1150");
-    assert_string_equal(run_text(&t, "SELECT host, count(*) FROM cpu WHERE host IN ('b', 'c') GROUP BY host"), "b|200");
+    assert_string_equal(
+        run_text(&t, "SELECT time, host, prog, level, usage, n FROM cpu WHERE host = 'a' AND n = 3"),
+        "1794776403000000000|a|p|info|1.5|3");
+    assert_string_equal(
+        run_text(&t, "SELECT n FROM cpu WHERE host = 'b' AND time > at('2026-11-15T21:00:10Z') AND "
+                     "time <= at('2026-11-15T21:00:12Z') ORDER BY time"),
+        "1011;1012");
+    assert_string_equal(run_text(&t, "SELECT n FROM cpu WHERE level = 'error' ORDER BY n"),
+                        "1000;1050;1100;1150");
+    assert_string_equal(run_text(&t, "SELECT host, count(*) FROM cpu WHERE host IN ('b', 'c') GROUP BY host"),
+                        "b|200");
     assert_string_equal(run_text(&t, "SELECT n FROM cpu WHERE n IN (7, 1007, 5000) ORDER BY n"), "7;1007");
     assert_string_equal(run_text(&t, "SELECT count(*) FROM cpu WHERE usage IS NULL"), "200");
-    assert_string_equal(run_text(&t, "SELECT count(*) FROM cpu WHERE usage > 98.9 OR n > 1198 OR (host = 'a' AND n = 199)"),
-                        "3");
+    assert_string_equal(
+        run_text(&t, "SELECT count(*) FROM cpu WHERE usage > 98.9 OR n > 1198 OR (host = 'a' AND n = 199)"),
+        "3");
 }
 
 static void says_the_newest(void **state)
@@ -89,7 +100,8 @@ static void joins_tables(void **state)
     ADD("job.state", "a", BASE + 5 * SECOND, LEVEL_INFO, FIELD("id", value_text(SLICE_LIT("j1"))));
     ADD("job.state", "b", BASE + 7 * SECOND, LEVEL_INFO, FIELD("id", value_text(SLICE_LIT("j2"))));
     run_append(&t, NULL);
-    assert_string_equal(run_text(&t, "SELECT id, n FROM job_state JOIN cpu USING (time, host) ORDER BY id"), "j1|5;j2|1007");
+    assert_string_equal(run_text(&t, "SELECT id, n FROM job_state JOIN cpu USING (time, host) ORDER BY id"),
+                        "j1|5;j2|1007");
     assert_string_equal(run_text(&t, "SELECT count(*) FROM \"job.state\""), "2");
     assert_string_equal(run_text(&t, "SELECT host FROM Job_State WHERE id = 'j2'"), "b");
 }
@@ -100,8 +112,10 @@ static void exact_values(void **state)
     ADD("v", "a", BASE, LEVEL_INFO, FIELD("u", value_uint(UINT64_MAX)), FIELD("f", value_float((double)NAN)),
         FIELD("i", value_int(INT64_MIN)), FIELD("b", value_bool(true)), FIELD("s", value_text(SLICE_LIT(""))),
         FIELD("y", value_bytes(SLICE_LIT("\x00\xff"))));
-    ADD("v", "a", BASE + 1, LEVEL_INFO, FIELD("u", value_uint(UINT64_C(1) << 63)), FIELD("f", value_float(0.1)));
-    ADD("v", "a", BASE + 2, LEVEL_INFO, FIELD("u", value_uint(INT64_MAX)), FIELD("f", value_text(SLICE_LIT("word"))));
+    ADD("v", "a", BASE + 1, LEVEL_INFO, FIELD("u", value_uint(UINT64_C(1) << 63)),
+        FIELD("f", value_float(0.1)));
+    ADD("v", "a", BASE + 2, LEVEL_INFO, FIELD("u", value_uint(INT64_MAX)),
+        FIELD("f", value_text(SLICE_LIT("word"))));
     ADD("v", "a", BASE + 3, LEVEL_INFO, FIELD("host", value_int(5)), FIELD("Time", value_int(6)));
     run_append(&t, NULL);
     for (int i = 0; i < 2; i++) {
@@ -113,9 +127,11 @@ static void exact_values(void **state)
         assert_string_equal(run_text(&t, "SELECT count(*) FROM v WHERE u > 1e19"), "1");
         assert_string_equal(run_text(&t, "SELECT count(*) FROM v WHERE u < 1e19"), "2");
         assert_string_equal(run_text(&t, "SELECT count(*), count(f), min(f), avg(f) FROM v"), "4|1|0.1|0.1");
-        assert_string_equal(run_text(&t, "SELECT f, nan FROM v ORDER BY time"), "NULL|f;0.1|NULL;NULL|NULL;NULL|NULL");
+        assert_string_equal(run_text(&t, "SELECT f, nan FROM v ORDER BY time"),
+                            "NULL|f;0.1|NULL;NULL|NULL;NULL|NULL");
         assert_string_equal(run_text(&t, "SELECT \"f:text\" FROM v WHERE \"f:text\" = 'word'"), "word");
-        assert_string_equal(run_text(&t, "SELECT host, \"$host\", \"$Time\" FROM v WHERE \"$host\" = 5"), "a|5|6");
+        assert_string_equal(run_text(&t, "SELECT host, \"$host\", \"$Time\" FROM v WHERE \"$host\" = 5"),
+                            "a|5|6");
         assert_int_equal(archive_flush(t.a), 0);
     }
 }
@@ -123,15 +139,17 @@ static void exact_values(void **state)
 static void knows_where_rows_are_from(void **state)
 {
     (void)state;
-    const struct batch_origin o = {.producer = "\x01\x02", .epoch = 9, .first_seq = 40, .clock = {.offset_ns = -3, .bound_ns = 8}};
+    const struct batch_origin o = {
+        .producer = "\x01\x02", .epoch = 9, .first_seq = 40, .clock = {.offset_ns = -3, .bound_ns = 8}};
     ADD("v", "", BASE, LEVEL_INFO, FIELD("n", value_int(1)));
     ADD("v", "", BASE + 1, LEVEL_INFO, FIELD("n", value_int(2)));
     run_append(&t, &o);
     ADD("v", "", BASE + 2, LEVEL_INFO, FIELD("n", value_int(3)));
     run_append(&t, NULL);
-    assert_string_equal(run_text(&t, "SELECT host, producer, epoch, seq, clock_offset, clock_bound FROM v ORDER BY n"),
-                        "NULL|01020000000000000000000000000000|9|40|-3|8;"
-                        "NULL|01020000000000000000000000000000|9|41|-3|8;NULL|NULL|NULL|NULL|0|0");
+    assert_string_equal(
+        run_text(&t, "SELECT host, producer, epoch, seq, clock_offset, clock_bound FROM v ORDER BY n"),
+        "NULL|01020000000000000000000000000000|9|40|-3|8;"
+        "NULL|01020000000000000000000000000000|9|41|-3|8;NULL|NULL|NULL|NULL|0|0");
     assert_string_equal(run_text(&t, "SELECT n FROM v WHERE seq = 41"), "2");
 }
 
@@ -151,9 +169,11 @@ static void reads_wide_tables(void **state)
     assert_int_equal(archive_flush(t.a), 0);
     assert_string_equal(run_text(&t, "SELECT sum(c199), sum(c3), count(*) FROM wide"), "29850|450|150");
     assert_string_equal(run_text(&t, "SELECT \"C150\" FROM wide WHERE c199 = 199 LIMIT 1"), "150");
-    assert_string_equal(run_text(&t, "SELECT count(*) FROM (SELECT * FROM wide) WHERE c180 + c20 = 200"), "150");
+    assert_string_equal(run_text(&t, "SELECT count(*) FROM (SELECT * FROM wide) WHERE c180 + c20 = 200"),
+                        "150");
     assert_string_equal(run_text(&t, "SELECT count(*) FROM wide AS l NATURAL JOIN wide AS r"), "150");
-    assert_string_equal(run_text(&t, "SELECT max(seq) IS NULL, max(nan) IS NULL, min(clock_offset) FROM wide"), "1|1|0");
+    assert_string_equal(
+        run_text(&t, "SELECT max(seq) IS NULL, max(nan) IS NULL, min(clock_offset) FROM wide"), "1|1|0");
 }
 
 static void names_tables(void **state)
@@ -191,7 +211,8 @@ static void says_what_is_wrong(void **state)
 {
     (void)state;
     fill_cpu();
-    check_refused("SELECT * FROM cpuu", E_PROTO, 15, "no such table: cpuu; did you mean cpu? `gridline schemas`");
+    check_refused("SELECT * FROM cpuu", E_PROTO, 15,
+                  "no such table: cpuu; did you mean cpu? `gridline schemas`");
     check_refused("SELECT * FROM cpu_lates", E_PROTO, 15, "no such table: cpu_lates");
     check_refused("SELECT usag FROM cpu", E_PROTO, 8, "did you mean \"usage\"?");
     check_refused("SELECT n FROM cpu WHERE host = \"a\"", E_PROTO, 32, "text goes in single quotes");
@@ -214,15 +235,34 @@ static void says_what_is_wrong(void **state)
 static void only_reads(void **state)
 {
     (void)state;
-    static const char *const refused[] = {
-        "CREATE TABLE x(a)", "DROP TABLE cpu", "INSERT INTO cpu(n) VALUES(1)", "DELETE FROM cpu", "UPDATE cpu SET n = 1",
-        "PRAGMA temp_store = 1", "PRAGMA table_list", "ATTACH '/tmp/gridline-x.db' AS x", "DETACH main", "BEGIN",
-        "COMMIT", "SAVEPOINT x", "VACUUM", "VACUUM INTO '/tmp/gridline-x.db'", "REINDEX", "ANALYZE",
-        "CREATE VIRTUAL TABLE x USING fts5(a)", "CREATE TEMP VIEW x AS SELECT 1", "SELECT load_extension('x')",
-        "SELECT * FROM sqlite_master", "SELECT count(*) FROM sqlite_schema", "SELECT * FROM pragma_database_list",
-        "EXPLAIN PRAGMA temp_store", "SELECT fts3_tokenizer('simple')", "SELECT sqlite_compileoption_get(1)",
-        "WITH x AS (SELECT 1) INSERT INTO cpu(n) SELECT * FROM x", "ALTER TABLE cpu RENAME TO x",
-        "SELECT * FROM main.sqlite_schema"};
+    static const char *const refused[] = {"CREATE TABLE x(a)",
+                                          "DROP TABLE cpu",
+                                          "INSERT INTO cpu(n) VALUES(1)",
+                                          "DELETE FROM cpu",
+                                          "UPDATE cpu SET n = 1",
+                                          "PRAGMA temp_store = 1",
+                                          "PRAGMA table_list",
+                                          "ATTACH '/tmp/gridline-x.db' AS x",
+                                          "DETACH main",
+                                          "BEGIN",
+                                          "COMMIT",
+                                          "SAVEPOINT x",
+                                          "VACUUM",
+                                          "VACUUM INTO '/tmp/gridline-x.db'",
+                                          "REINDEX",
+                                          "ANALYZE",
+                                          "CREATE VIRTUAL TABLE x USING fts5(a)",
+                                          "CREATE TEMP VIEW x AS SELECT 1",
+                                          "SELECT load_extension('x')",
+                                          "SELECT * FROM sqlite_master",
+                                          "SELECT count(*) FROM sqlite_schema",
+                                          "SELECT * FROM pragma_database_list",
+                                          "EXPLAIN PRAGMA temp_store",
+                                          "SELECT fts3_tokenizer('simple')",
+                                          "SELECT sqlite_compileoption_get(1)",
+                                          "WITH x AS (SELECT 1) INSERT INTO cpu(n) SELECT * FROM x",
+                                          "ALTER TABLE cpu RENAME TO x",
+                                          "SELECT * FROM main.sqlite_schema"};
     fill_cpu();
     for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
         int r = run(&t, refused[i]);
@@ -247,13 +287,19 @@ static void ends_what_is_too_much(void **state)
         const char *text;
         int r;
     } hostile[] = {
-        {"WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c) SELECT count(*) FROM c", -ETIMEDOUT},
+        {"WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c) SELECT count(*) FROM c",
+         -ETIMEDOUT},
         {"WITH RECURSIVE c(x) AS (SELECT 1 UNION SELECT x + 1 FROM c) SELECT count(*) FROM c", E_LIMIT},
-        {"WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c) SELECT x, randomblob(1000) FROM c ORDER BY 2", E_LIMIT},
-        {"WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c) SELECT group_concat(hex(randomblob(900))) FROM c",
+        {"WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c) SELECT x, randomblob(1000) FROM c "
+         "ORDER BY 2",
          E_LIMIT},
-        {"WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c) SELECT percentile(x, 50) FROM c", E_LIMIT},
-        {"WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c) SELECT x FROM c", E_LIMIT}, /* rows */
+        {"WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c) SELECT "
+         "group_concat(hex(randomblob(900))) FROM c",
+         E_LIMIT},
+        {"WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c) SELECT percentile(x, 50) FROM c",
+         E_LIMIT},
+        {"WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c) SELECT x FROM c",
+         E_LIMIT}, /* rows */
         {"SELECT randomblob(1e9)", E_LIMIT},
         {"SELECT zeroblob(1e9)", E_LIMIT},
         {"SELECT length(replace(hex(zeroblob(500000)), '0', hex(zeroblob(500000))))", E_LIMIT},
@@ -287,16 +333,20 @@ static void long_calls_end(void **state)
     };
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
         assert_int_equal(run(&t, texts[i]), 0);
-    assert_string_equal(run_text(&t, "SELECT instr('grün', 'n'), instr(x'000102', x'02'), instr('a', ''), instr('a', 'b'), "
-                                     "instr(NULL, 'a')"),
-                        "4|3|1|0|NULL");
-    assert_string_equal(run_text(&t, "SELECT replace('aXbXc', 'X', '--'), replace('a', '', 'b'), replace('aaa', 'a', '')"),
-                        "a--b--c|a|");
-    assert_string_equal(run_text(&t, "SELECT trim('  a b '), ltrim('xxaxx', 'x'), rtrim('aüü', 'ü'), trim('', 'x')"),
-                        "a b|axx|a|");
+    assert_string_equal(
+        run_text(&t, "SELECT instr('grün', 'n'), instr(x'000102', x'02'), instr('a', ''), instr('a', 'b'), "
+                     "instr(NULL, 'a')"),
+        "4|3|1|0|NULL");
+    assert_string_equal(
+        run_text(&t, "SELECT replace('aXbXc', 'X', '--'), replace('a', '', 'b'), replace('aaa', 'a', '')"),
+        "a--b--c|a|");
+    assert_string_equal(
+        run_text(&t, "SELECT trim('  a b '), ltrim('xxaxx', 'x'), rtrim('aüü', 'ü'), trim('', 'x')"),
+        "a b|axx|a|");
     assert_int_equal(run(&t, "SELECT trim('a', hex(zeroblob(100)))"), E_PROTO);
     /* SQLite's own answer to what is too long for a text. */
-    assert_string_equal(run_text(&t, "SELECT printf('%1000000000d', 1), printf('%.1000000000f', 1)"), "NULL|NULL");
+    assert_string_equal(run_text(&t, "SELECT printf('%1000000000d', 1), printf('%.1000000000f', 1)"),
+                        "NULL|NULL");
 }
 
 static void stops_when_cancelled(void **state)
@@ -351,7 +401,8 @@ static bool may_field(void *arg, struct slice event, struct slice host, struct s
 static void shows_what_may_be_seen(void **state)
 {
     (void)state;
-    const struct sql_access access = {.may_table = may_table, .may_stream = may_stream, .may_field = may_field};
+    const struct sql_access access = {
+        .may_table = may_table, .may_stream = may_stream, .may_field = may_field};
     const struct field fields[] = {{.name = SLICE_LIT("device"), .type = VALUE_TEXT, .role = ROLE_KEY},
                                    {.name = SLICE_LIT("n"), .type = VALUE_INT}};
     const struct value values[] = {value_text(SLICE_LIT("sda")), value_int(4)};
@@ -394,19 +445,26 @@ static void knows_times(void **state)
     (void)state;
     assert_string_equal(run_text(&t, "SELECT time_text(at('2026-11-15T21:00:00Z')), time_text(0), at(NULL)"),
                         "2026-11-15T21:00:00.000000Z|1970-01-01T00:00:00.000000Z|NULL");
-    assert_string_equal(run_text(&t, "SELECT at('now') - at('now-15m'), at('now') = at('now'), at(5)"), "900000000000|1|5");
+    assert_string_equal(run_text(&t, "SELECT at('now') - at('now-15m'), at('now') = at('now'), at(5)"),
+                        "900000000000|1|5");
     assert_string_equal(run_text(&t, "SELECT abs(at('now') / 1000000000 - unixepoch('now')) < 3600"), "1");
-    assert_string_equal(run_text(&t, "SELECT duration('1h30m'), duration('250ms'), duration('-1d 2h'), duration(7)"),
-                        "5400000000000|250000000|-93600000000000|7");
-    assert_string_equal(run_text(&t, "SELECT duration_text(5400000000000), duration_text(-1500000001), duration_text(0)"),
-                        "1h30m|-1s500ms1ns|0s");
-    assert_string_equal(run_text(&t, "SELECT bucket(at('2026-11-15T21:00:17Z'), '10s') = at('2026-11-15T21:00:10Z'), "
-                                     "bucket(-1, 10), bucket(20, 10), bucket(NULL, 10)"),
-                        "1|-10|20|NULL");
-    assert_string_equal(run_text(&t, "SELECT severity('error') < severity('warning'), severity('x')"), "1|NULL");
-    static const char *const wrong[] = {"SELECT duration('abc')", "SELECT duration('1h30')||duration('m')", "SELECT bucket(1, 0)",
-                                        "SELECT bucket(1, '-5s')", "SELECT duration('')", "SELECT time_text(1e300)",
-                                        "SELECT duration(1.5)", "SELECT bucket(-9223372036854775807, 1000)"};
+    assert_string_equal(
+        run_text(&t, "SELECT duration('1h30m'), duration('250ms'), duration('-1d 2h'), duration(7)"),
+        "5400000000000|250000000|-93600000000000|7");
+    assert_string_equal(
+        run_text(&t, "SELECT duration_text(5400000000000), duration_text(-1500000001), duration_text(0)"),
+        "1h30m|-1s500ms1ns|0s");
+    assert_string_equal(
+        run_text(&t, "SELECT bucket(at('2026-11-15T21:00:17Z'), '10s') = at('2026-11-15T21:00:10Z'), "
+                     "bucket(-1, 10), bucket(20, 10), bucket(NULL, 10)"),
+        "1|-10|20|NULL");
+    assert_string_equal(run_text(&t, "SELECT severity('error') < severity('warning'), severity('x')"),
+                        "1|NULL");
+    static const char *const wrong[] = {
+        "SELECT duration('abc')", "SELECT duration('1h30')||duration('m')",
+        "SELECT bucket(1, 0)",    "SELECT bucket(1, '-5s')",
+        "SELECT duration('')",    "SELECT time_text(1e300)",
+        "SELECT duration(1.5)",   "SELECT bucket(-9223372036854775807, 1000)"};
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
         assert_int_equal(run(&t, wrong[i]), E_PROTO);
 }
@@ -421,10 +479,13 @@ static void rates_counters(void **state)
     ADD("big", "a", BASE, LEVEL_INFO, FIELD("bytes", value_uint(UINT64_MAX - 3)));
     ADD("big", "a", BASE + SECOND, LEVEL_INFO, FIELD("bytes", value_uint(UINT64_MAX - 1)));
     run_append(&t, NULL);
-    assert_string_equal(run_text(&t, "SELECT counter_increase(time, bytes), counter_rate(time, bytes) FROM net"), "80.0|2.6666666666666665");
-    assert_string_equal(run_text(&t, "SELECT counter_rate(time, bytes) OVER (ORDER BY time ROWS 1 PRECEDING) FROM net "
-                                     "WHERE bytes IS NOT NULL ORDER BY time"),
-                        "NULL;5.0;1.0;2.0");
+    assert_string_equal(
+        run_text(&t, "SELECT counter_increase(time, bytes), counter_rate(time, bytes) FROM net"),
+        "80.0|2.6666666666666665");
+    assert_string_equal(
+        run_text(&t, "SELECT counter_rate(time, bytes) OVER (ORDER BY time ROWS 1 PRECEDING) FROM net "
+                     "WHERE bytes IS NOT NULL ORDER BY time"),
+        "NULL;5.0;1.0;2.0");
     assert_string_equal(run_text(&t, "SELECT counter_increase(time, bytes) FROM big"), "2.0");
     assert_string_equal(run_text(&t, "SELECT counter_rate(time, bytes) FROM net WHERE bytes > 1000"), "NULL");
 }
@@ -433,13 +494,18 @@ static void percentiles(void **state)
 {
     (void)state;
     fill_cpu();
-    assert_string_equal(run_text(&t, "SELECT percentile(n, 0), percentile(n, 50), percentile(n, 100), median(n), percentile(n, 99) "
-                                     "FROM cpu WHERE host = 'a'"),
-                        "0.0|99.5|199.0|99.5|197.01");
+    assert_string_equal(
+        run_text(
+            &t,
+            "SELECT percentile(n, 0), percentile(n, 50), percentile(n, 100), median(n), percentile(n, 99) "
+            "FROM cpu WHERE host = 'a'"),
+        "0.0|99.5|199.0|99.5|197.01");
     assert_string_equal(run_text(&t, "SELECT percentile(n, 50) FROM cpu WHERE n > 5000"), "NULL");
-    assert_string_equal(run_text(&t, "SELECT max(m) FROM (SELECT median(n) OVER (ORDER BY time ROWS 2 PRECEDING) AS m FROM cpu "
-                                     "WHERE host = 'a')"),
-                        "198.0");
+    assert_string_equal(
+        run_text(&t,
+                 "SELECT max(m) FROM (SELECT median(n) OVER (ORDER BY time ROWS 2 PRECEDING) AS m FROM cpu "
+                 "WHERE host = 'a')"),
+        "198.0");
     assert_int_equal(run(&t, "SELECT percentile(n, 101) FROM cpu"), E_PROTO);
     assert_int_equal(run(&t, "SELECT percentile(n, n) FROM cpu"), E_PROTO);
 }
@@ -450,20 +516,25 @@ static void reads_mounted_tables(void **state)
 {
     (void)state;
     fill_cpu();
-    ADD("sensors", "x", BASE, LEVEL_INFO, FIELD("name", value_text(SLICE_LIT("load"))), FIELD("host", value_text(SLICE_LIT("n1"))));
-    ADD("sensors", "x", BASE, LEVEL_INFO, FIELD("name", value_text(SLICE_LIT("disk"))), FIELD("period", value_float(2.5)));
+    ADD("sensors", "x", BASE, LEVEL_INFO, FIELD("name", value_text(SLICE_LIT("load"))),
+        FIELD("host", value_text(SLICE_LIT("n1"))));
+    ADD("sensors", "x", BASE, LEVEL_INFO, FIELD("name", value_text(SLICE_LIT("disk"))),
+        FIELD("period", value_float(2.5)));
     struct batch *b = batch_builder_finish(t.builder, NULL);
     assert_non_null(b);
-    struct table_rows mounted[2] = {{.name = "sensors", .schema = schema_ref(b->events[1].schema)},
-                                    {.name = "cpu_latest", .has_heads = true, .schema = schema_ref(b->events[1].schema)}};
+    struct table_rows mounted[2] = {
+        {.name = "sensors", .schema = schema_ref(b->events[1].schema)},
+        {.name = "cpu_latest", .has_heads = true, .schema = schema_ref(b->events[1].schema)}};
     for (int i = 0; i < 2; i++)
         assert_int_equal(table_rows_add(&mounted[i], batch_ref(b)), 0);
     batch_unref(b);
     t.query.mounted = mounted;
     t.query.n_mounted = 2;
     assert_string_equal(run_text(&t, "SELECT * FROM Sensors ORDER BY name"), "disk|NULL|2.5;load|n1|NULL");
-    assert_string_equal(run_text(&t, "SELECT host, level, \"$host\" FROM cpu_latest WHERE name = 'load'"), "x|info|n1");
-    assert_string_equal(run_text(&t, "SELECT s.name FROM sensors s JOIN cpu ON cpu.n = s.period * 2"), "disk");
+    assert_string_equal(run_text(&t, "SELECT host, level, \"$host\" FROM cpu_latest WHERE name = 'load'"),
+                        "x|info|n1");
+    assert_string_equal(run_text(&t, "SELECT s.name FROM sensors s JOIN cpu ON cpu.n = s.period * 2"),
+                        "disk");
     t.query.n_mounted = 0;
     assert_string_equal(run_text(&t, "SELECT count(*) FROM cpu_latest"), "2");
     assert_int_equal(run(&t, "SELECT * FROM sensors"), E_PROTO);
@@ -481,8 +552,10 @@ static void finds_identifiers(void **state)
 {
     (void)state;
     struct strbuf out = {0};
-    sql_identifiers(SLICE_LIT("SELECT \"a.b\", `c`, [d] /* no \" */ FROM x1 -- y\n WHERE s = 'it''s' AND 1e5 > _k$ AND x'00'"),
-                    name_seen, &out);
+    sql_identifiers(
+        SLICE_LIT(
+            "SELECT \"a.b\", `c`, [d] /* no \" */ FROM x1 -- y\n WHERE s = 'it''s' AND 1e5 > _k$ AND x'00'"),
+        name_seen, &out);
     assert_string_equal(out.p, "SELECT,a.b,c,d,FROM,x1,WHERE,s,AND,_k$,AND,x,");
     strbuf_reset(&out);
     sql_identifiers(SLICE_LIT("\"open"), name_seen, &out);

@@ -73,7 +73,11 @@ static int configure(sqlite3 *db)
             return r;
     }
     int r = sqlite3_drop_modules(db, keep);
-    return r != SQLITE_OK ? r : sqlite3_exec(db, "PRAGMA temp_store=MEMORY", NULL, NULL, NULL);
+    /* Tables are declared when they are first named, by a CREATE that no asker may do (sql_declare). */
+    return r != SQLITE_OK
+               ? r
+               : sqlite3_exec(db, "PRAGMA temp_store=MEMORY; SELECT 1 FROM json_each('1'), json_tree('1')",
+                              NULL, NULL, NULL);
 }
 
 static int open_connection(struct sql_engine *e)

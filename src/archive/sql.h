@@ -2,12 +2,13 @@
 /* sql.h - SQL over a view (view.h): SQLite with our tables, read-only and bounded.
  *
  * Tables: every event name (columns: time, host, prog, level, the fields; hidden: producer, epoch, seq,
- * clock_offset, clock_bound), NAME_latest, NAME_bucket(from, to, step), samples_bucket(from, to, step),
+ * clock_offset, clock_bound, nan), NAME_latest, NAME_bucket(from, to, step), samples_bucket(from, to, step),
  * rebuild(...), tables, baselines, partitions, and what was mounted (event/table.h). Names: characters outside of
  * [a-z0-9_] become _; the exact name works quoted. docs/sql.md has all of it.
  *
- * An engine belongs to one thread; a statement is prepared and stepped on it. Cost of taking one up: a view
- * and the tables that the text names, some tens of microseconds. */
+ * An engine belongs to one thread; a statement is prepared and stepped on it, one at a time, as its reader
+ * has one view at a time. Cost of taking one up: a view and the tables that the text names, some tens of
+ * microseconds. */
 #ifndef GRIDLINE_ARCHIVE_SQL_H
 #define GRIDLINE_ARCHIVE_SQL_H
 
@@ -38,6 +39,8 @@ struct sql_value { /* of a result */
 };
 
 struct sql_engine;
+/* Borrows r, which no other engine uses. -EBUSY: SQLite was in use before it could be told to ask us for
+ * memory (sql_memory.c). */
 int sql_engine_create(struct view_reader *r, struct sql_engine **out);
 void sql_engine_destroy(struct sql_engine *e); /* NULL is fine */
 
@@ -52,8 +55,9 @@ struct sql_query {
 };
 
 struct sql_statement;
-/* E_PROTO: *why has what is wrong with the text and where (column); -EACCES: it writes, or may not be seen.
- */
+/* E_PROTO: *why has what is wrong with the text and where (column); -EACCES: it writes, or calls what it may
+ * not. The text is copied; access, mounted and the rest are borrowed until sql_finish. -EBUSY: another is
+ * open. */
 int sql_prepare(struct sql_engine *e, const struct sql_query *q, struct sql_statement **out,
                 struct diag *why);
 void sql_finish(struct sql_statement *s); /* NULL is fine */

@@ -275,6 +275,10 @@ static void only_reads(void **state)
     assert_int_equal(access("/tmp/gridline-x.db", F_OK), -1);
     assert_string_equal(run_text(&t, "SELECT count(*) FROM cpu"), "400");
     assert_string_equal(run_text(&t, "VALUES(1)"), "1");
+    assert_string_equal(
+        run_text(&t, "SELECT '{\"a\":5}' ->> 'a', sum(value), (SELECT count(*) FROM json_tree('[1]')) "
+                     "FROM json_each('[1,2]')"),
+        "5|3|2");
     assert_int_equal(run(&t, "EXPLAIN QUERY PLAN SELECT * FROM cpu WHERE host = 'a'"), 0);
 }
 

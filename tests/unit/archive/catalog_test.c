@@ -58,7 +58,9 @@ static void tables(void **state)
     assert_ptr_equal(three, two);
     assert_ptr_equal(catalog_table(c, SLICE_LIT("cpu")), two);
     assert_int_equal(catalog_commit(c), 0);
-    assert_int_equal(catalog_learn(c, make_schema("lost", first, 1), &one, ids), 0); /* not committed */
+    struct schema *lost = make_schema("lost", first, 1);
+    assert_int_equal(catalog_learn(c, lost, &one, ids), 0); /* not committed */
+    schema_unref(lost);
     catalog_close(c);
     c = open_catalog(&d, false);
     assert_int_equal(catalog_tables(c), 1);

@@ -279,7 +279,7 @@ static void behind_a_flip(void **state)
     struct stored_dir d = stored_make_dir();
     struct image x;
     struct stored_seen seen;
-    struct said said;
+    struct said said = {0};
     uint64_t gen, mark;
     struct partition_health h;
     struct diag why;

@@ -98,8 +98,8 @@ static const struct encoding *format_of(const struct export_options *o)
 static int prepare(struct export *x)
 {
     const struct export_options *o = x->options;
-    if (!o->archive) {
-        say("which archive? --archive DIR");
+    if (o->archive && (o->gateway || o->identity)) {
+        say("--archive and --gateway do not go together; leave one out");
         return EXIT_USAGE;
     }
     x->format = format_of(o);
@@ -111,7 +111,7 @@ static int prepare(struct export *x)
         .where = slice_str(o->filter.where ? o->filter.where : ""),
         .with_origins = strcmp(x->format->name, "binary") == 0 && !o->is_bare,
     };
-    x->ops = &export_archive;
+    x->ops = o->archive ? &export_archive : &export_gateway;
     x->start_ns = x->drawn_ns = clock_mono_ns();
     int r = x->ops->open(o, &x->source);
     return r == 0 ? EXIT_OK : r == -EACCES ? EXIT_NOT_ALLOWED : r == -ENOENT ? EXIT_NOT_FOUND : EXIT_FAILED;
@@ -148,6 +148,11 @@ static int export_run(void *state, struct operands none)
 static const struct option_spec table[] = {
     {0, "archive", OPTION_FILE, "DIR", offsetof(struct export_options, archive),
      "from the archive in this folder, whoever writes it: without what is not on disk yet"},
+    {'g', "gateway", OPTION_TEXT, "ADDRESS", offsetof(struct export_options, gateway),
+     "from the archive of this gateway: `unix:PATH`, `tcp://HOST:PORT` or `tls://HOST:PORT` (default: the one on "
+     "this host)"},
+    {0, "identity", OPTION_FILE, "DIR", offsetof(struct export_options, identity),
+     "your key and certificate for `tls://` (default: `GRIDLINE_IDENTITY`, or `~/.config/gridline/identity`)"},
     {'e', "event", OPTION_TEXT, "PATTERNS", offsetof(struct export_options, events),
      "only events whose names match one of these, separated by commas, as in `job.*,disk`"},
     {0, "host", OPTION_TEXT, "PATTERNS", offsetof(struct export_options, hosts), "only of these hosts, the same"},
@@ -164,14 +169,16 @@ static const struct option_spec table[] = {
     {0, "no-origins", OPTION_FLAG, NULL, offsetof(struct export_options, is_bare),
      "for binary: without producer and number of each event. The file is smaller, all in order of time, and new to "
      "whoever imports it"},
+    {0, "timeout", OPTION_DURATION, "TIME", offsetof(struct export_options, timeout_ns),
+     "wait so long for a gateway that says nothing (default 10s)"},
     {'q', "quiet", OPTION_FLAG, NULL, offsetof(struct export_options, is_quiet), "no progress"},
     {0},
 };
 
 static const struct example examples[] = {
-    {"gridline export --archive /srv/archive --from now-1h", "The last hour as JSON, one object a line"},
+    {"gridline export --from now-1h", "The last hour as JSON, one object a line"},
     {"gridline export --archive /srv/archive --event 'job.*' -o jobs.glb", "Of some names, for another archive"},
-    {"gridline export --archive . -t csv --columns user,idle -e cpu --host node7 --from now-1d", "For a spreadsheet"},
+    {"gridline export -t csv --columns user,idle -e cpu --host node7 --from now-1d", "For a spreadsheet"},
     {NULL, NULL},
 };
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* export.h - where `gridline export` has its events from: an archive's folder (export_archive.c). Errors have been said when a call returns them. */
+/* export.h - where `gridline export` has its events from: an archive's folder (export_archive.c) or a gateway
+ * (export_gateway.c). Errors have been said when a call returns them. */
 #ifndef GRIDLINE_CMD_EXPORT_H
 #define GRIDLINE_CMD_EXPORT_H
 
@@ -8,11 +9,12 @@
 #include "event/batch.h"
 
 struct export_options {
-    const char *archive;
+    const char *gateway, *identity, *archive;
     const char *events, *hosts;
     const struct encoding *format;
     const char *output, *columns;
     struct filter_options filter; /* from, to, where */
+    int64_t timeout_ns;
     bool is_bare; /* binary, too, without origins */
     bool is_quiet;
 };
@@ -35,6 +37,6 @@ struct export_source_ops {
     uint64_t (*lost)(void *source); /* events, or pieces of unknown size, that damage keeps out */
 };
 
-extern const struct export_source_ops export_archive;
+extern const struct export_source_ops export_archive, export_gateway;
 
 #endif

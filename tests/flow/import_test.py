@@ -375,5 +375,44 @@ def case_busy(work):
     same([e for e in got if e["prog"] == "app"], read_as_json(path))
 
 
+def case_export(work):
+    """Out of a gateway, while it runs, what has just come and what is on disk; with origins it is known elsewhere."""
+    g = Gateway(GATEWAY, work, "gateway", "127.0.0.1:0", settings=[f"archive.dir={work}/archive"]).start()
+    path = write(work + "/events.ndjson", events(9000))
+    id = into(g, path)[0][0]["id"]
+    want = read_as_json(path)
+
+    def exported(name, *argv):
+        out = f"{work}/out{READABLE[name]}"
+        done = g.gridline("export", "-t", name, "-o", out, "--where", "prog = 'app'", *argv)
+        return read_as_json(out)
+
+    wait_for(lambda: len(exported("ndjson")) == len(want), "the archive to have it")
+    for round in range(2):
+        for name in READABLE:
+            got = exported(name)
+            same(got, want)
+            if name != "binary":
+                assert [e["time"] for e in got] == sorted(e["time"] for e in got), name
+        same(exported("ndjson", "--host", "node1,node2", "--event", "*.end"),
+             [e for e in want if e["host"] in ("node1", "node2") and e["name"] == "job.end"])
+        at, to = "2026-09-21T14:00:00", "2026-09-21T14:10:00"
+        same(exported("ndjson", "--from", at + "Z", "--to", to + "Z"), [e for e in want if at <= e["time"] < to])
+        g.stop()
+        g.start()
+    csv = g.gridline("export", "-t", "csv", "--where", "name = 'job.end'").stdout.splitlines()
+    assert len(csv) == 1 + sum(e["name"] == "job.end" for e in want) and "size" in csv[0]
+    bad = g.gridline("export", "--where", "n <", check=False)
+    assert bad.returncode == USAGE and bad.stderr, bad
+    exported("binary")
+    other = gateway(work, "other")
+    into(other, work + "/out.glb")
+    rows, _ = into(other, path)
+    assert (rows[0]["stored"], rows[0]["again"]) == (0, 9000), rows
+    other.stop()
+    assert id in [a["producer"] for a in other.accounts()]
+    g.stop()
+
+
 if __name__ == "__main__":
     grid.main(globals(), sys.argv)

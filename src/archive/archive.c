@@ -762,12 +762,14 @@ struct catalog *archive_catalog(struct archive *a)
     return a->catalog;
 }
 
-/* What is in the catalogue's memory is what views see, also if the disk does not take it now: then it is
- * written with whatever comes next. */
+/* Views see it when it is on disk. What the disk does not take now is written with whatever comes next. */
 static int commit_baselines(struct archive *a)
 {
     int r = catalog_commit(a->catalog);
-    publish_tables(a);
+    if (r == 0)
+        publish_tables(a);
+    else
+        a->are_tables_dirty = true;
     return r;
 }
 

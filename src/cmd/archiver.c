@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "cmd/archive_state.h"
 #include "gateway/journal_batches.h"
 
 #include <errno.h>
@@ -37,6 +38,7 @@ struct archiver {
     struct call *calls, **calls_end;
     struct archive_counts counts; /* as of the last tick */
     uint64_t cursor, appended;    /* records: on disk, and seen by queries */
+    struct archive_state state;   /* has a lock of its own */
     /* The thread's: */
     struct lifeline *lifeline; /* hops of ids, derived at each flush */
     struct selector *selector;
@@ -93,6 +95,7 @@ static void tick(struct archiver *a)
         read_again(a);
     say(a, r == -ESTALE ? -EIO : r, "can't be written");
     publish(a);
+    archive_state_look(&a->state, a->archive, a->trouble);
 }
 
 /* ---------------------------------------------------------------- reading */
@@ -143,6 +146,7 @@ static int take(struct archiver *a)
         int r = append(a, item);
         if (r < 0)
             return r;
+        archive_state_batch(&a->state, item->batch);
     } else {
         log_error("archive %s: records %" PRIu64 " to %" PRIu64 " of the journal can't be read",
                   archive_dir(a->archive), item->first, item->last);
@@ -280,6 +284,7 @@ int archiver_create(const struct archiver_options *o, struct archiver **out, str
 {
     struct archiver *a = mem_alloc(sizeof *a);
     a->calls_end = &a->calls;
+    archive_state_init(&a->state);
     a->journal_dir = strdup(o->journal);
     int r = init_wake(a);
     if (r == 0)
@@ -323,6 +328,7 @@ void archiver_destroy(struct archiver *a)
     archive_close(a->archive);
     lifeline_destroy(a->lifeline);
     selector_destroy(a->selector);
+    archive_state_fini(&a->state);
     mem_free(a->index);
     free(a->journal_dir);
     pthread_cond_destroy(&a->wake);
@@ -338,6 +344,21 @@ void archiver_settled(void *arg, uint64_t journal, uint64_t record)
     a->settled = record;
     pthread_cond_signal(&a->wake);
     pthread_mutex_unlock(&a->lock);
+}
+
+void archiver_state(void *arg, struct archived_state *out)
+{
+    struct archiver *a = arg;
+    archive_state_get(&a->state, out);
+    out->dir = archive_dir(a->archive);
+    pthread_mutex_lock(&a->lock);
+    out->lag = a->settled > a->appended ? a->settled - a->appended : 0;
+    pthread_mutex_unlock(&a->lock);
+}
+
+void archiver_baseline(void *arg, const struct baseline_order *o)
+{
+    archiver_call(arg, archive_state_order, archive_state_keep(o));
 }
 
 struct archive *archiver_archive(struct archiver *a)

@@ -8,6 +8,7 @@
 #define GRIDLINE_CMD_ARCHIVER_H
 
 #include "archive/archive.h"
+#include "event/archived.h"
 #include "event/select.h"
 #include "net/control.h"
 
@@ -27,6 +28,8 @@ void archiver_destroy(struct archiver *a);
 /* For struct gateway_archive. */
 void archiver_settled(void *arg, uint64_t journal, uint64_t record);
 void archiver_status(void *arg, struct args_writer *out);
+void archiver_state(void *arg, struct archived_state *out);
+void archiver_baseline(void *arg, const struct baseline_order *o);
 
 struct archive *archiver_archive(struct archiver *a); /* for view_reader_create */
 /* Calls fn on the archiver's thread, soon. Not after archiver_destroy; those that wait then are called. */

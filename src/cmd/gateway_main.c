@@ -150,6 +150,8 @@ static int open_archive(const struct gateway_config *c, struct archive_part *p, 
     p->ops = (struct gateway_archive){.query = queries_ops(p->queries),
                                       .settled = archiver_settled,
                                       .status = archiver_status,
+                                      .state = archiver_state,
+                                      .baseline = archiver_baseline,
                                       .arg = p->archiver};
     return 0;
 }

@@ -49,6 +49,8 @@ static enum directory_status status_of(const struct host *h, const struct entry 
 {
     if (e->kind == ENTRY_EXPECTED)
         return status_of_expected(h);
+    if (e->kind == ENTRY_SERVICE)
+        return (enum directory_status)e->status;
     switch ((enum directory_state)h->state) {
     case DIRECTORY_LATE:
         return DIRECTORY_UNKNOWN;
@@ -333,7 +335,7 @@ int directory_host(struct directory *d, struct slice host, enum directory_state 
 static struct entry *find_sensor(const struct host *h, const struct name *sensor)
 {
     struct entry *e = h->first;
-    while (e && (e->sensor != sensor || e->kind == ENTRY_PROGRAM))
+    while (e && (e->sensor != sensor || e->kind == ENTRY_PROGRAM || e->kind == ENTRY_SERVICE))
         e = e->next;
     return e;
 }
@@ -373,7 +375,7 @@ static bool intern_texts(struct directory *d, const struct directory_sensor *s, 
 static int update(struct directory *d, const struct host *h, struct entry *e,
                   const struct directory_sensor *s, struct name *texts[TEXTS])
 {
-    bool is_state = e->kind != ENTRY_SENSOR || e->status != s->status || e->every_ms != s->every_ms;
+    bool is_state = e->kind == ENTRY_EXPECTED || e->status != s->status || e->every_ms != s->every_ms;
     is_state = directory_swap_name(d, &e->mode, texts[TEXT_MODE]) || is_state;
     is_state = directory_swap_name(d, &e->why, texts[TEXT_WHY]) || is_state;
     bool is_detail = e->started_ns != s->started_ns;
@@ -407,16 +409,29 @@ static struct entry *sensor_entry(struct directory *d, struct host *h, struct sl
     return e;
 }
 
-int directory_list_sensor(struct directory *d, struct slice host, const struct directory_sensor *s)
+static struct entry *service_entry(struct directory *d, struct host *h, struct slice service)
 {
-    struct host *h = directory_host_of(d, host);
+    struct entry *e = h->first;
+    while (e && (e->kind != ENTRY_SERVICE || !slice_eq(name_slice(e->sensor), service)))
+        e = e->next;
+    struct name *name = e ? NULL : names_get(&d->names, service);
+    if (name)
+        e = directory_entry_add(d, h, name, ENTRY_SERVICE);
+    names_unref(&d->names, name);
+    return e;
+}
+
+/* What s says of an entry of that host, and who is to know. */
+static int take_announced(struct directory *d, struct host *h, const struct directory_sensor *s,
+                          struct entry *(*entry_of)(struct directory *d, struct host *h, struct slice name))
+{
     struct name *texts[TEXTS];
     if (!h || is_too_long(s)) {
         d->counts.refused_sensors++;
         return E_LIMIT;
     }
     bool is_interned = intern_texts(d, s, texts);
-    struct entry *e = is_interned ? sensor_entry(d, h, s->sensor) : NULL;
+    struct entry *e = is_interned ? entry_of(d, h, s->sensor) : NULL;
     if (!e) {
         for (size_t i = 0; is_interned && i < TEXTS; i++)
             names_unref(&d->names, texts[i]);
@@ -432,6 +447,18 @@ int directory_list_sensor(struct directory *d, struct slice host, const struct d
     else if (news)
         directory_tell_changed(d, h, e, news == 1);
     return 0;
+}
+
+int directory_list_sensor(struct directory *d, struct slice host, const struct directory_sensor *s)
+{
+    return take_announced(d, directory_host_of(d, host), s, sensor_entry);
+}
+
+int directory_service(struct directory *d, struct slice host, const struct directory_sensor *s, int64_t utc_ns)
+{
+    struct host *h;
+    int r = directory_host_make(d, host, utc_ns, &h);
+    return r < 0 ? r : take_announced(d, h, s, service_entry);
 }
 
 void directory_list_end(struct directory *d, struct slice host, int64_t utc_ns)

@@ -5,6 +5,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "gateway/access_verb.h"
+#include "gateway/archive_verbs.h"
 #include "gateway/demand.h"
 #include "gateway/directory_feed.h"
 #include "gateway/directory_verbs.h"
@@ -147,6 +148,12 @@ static int open_query(struct consumers *c, struct diag *why)
     return is_good ? 0 : diag_set(why, -ENOMEM, 0, "%s", err_text(-ENOMEM));
 }
 
+static int open_archive(struct consumers *c, struct diag *why)
+{
+    int r = c->options.archive ? archive_verbs_add(c->options.control, c->options.archive) : 0;
+    return r < 0 ? diag_set(why, r, 0, "%s", err_text(r)) : 0;
+}
+
 static int open_http(struct consumers *c, struct diag *why)
 {
     const struct consumers_options *o = &c->options;
@@ -177,7 +184,7 @@ int consumers_create(const struct consumers_options *o, struct consumers **out, 
         open_subscriptions, /* first: others ask it */
         open_demand,        open_directory, open_latest,
         open_summary,       open_access,    open_ldap, /* behind the directory */
-        open_query,         open_http,
+        open_query,         open_archive,   open_http,
     };
     int r = 0;
     for (size_t i = 0; i < sizeof parts / sizeof *parts && r == 0; i++)
@@ -249,6 +256,11 @@ void consumers_tick(struct consumers *c, int64_t now_ns)
     subscriptions_tick(c->subscriptions, now_ns);
     tell_left_out(c);
     directory_feed_tick(c->directory, now_ns);
+    if (c->options.archive) {
+        struct archived_state state;
+        c->options.archive->state(c->options.archive->arg, &state);
+        directory_feed_archive(c->directory, &state);
+    }
     ldap_directory_tick(c->ldap, now_ns);
 }
 

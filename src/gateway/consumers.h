@@ -35,12 +35,14 @@ struct consumers_options {
     int64_t directory_keep_ns;
     const struct ldap_directory_options *ldap; /* NULL = none */
     const struct query_ops *query;             /* the archive; NULL = none */
+    const struct gateway_archive *archive;     /* the same */
     /* HTTP (http.h): */
     const char *http; /* NULL or "" = none */
     const char *http_names, *http_token, *identity;
     bool http_log, is_insecure;
 };
 
+struct gateway_archive;
 struct consumers;
 /* *why says what is wrong. */
 int consumers_create(const struct consumers_options *o, struct consumers **out, struct diag *why);

@@ -175,6 +175,21 @@ void directory_feed_batch(struct directory_feed *f, const struct batch *b)
     own_hold(f->own, false);
 }
 
+void directory_feed_archive(struct directory_feed *f, const struct archived_state *a)
+{
+    char host[256] = "";
+    const struct directory_sensor s = {.sensor = SLICE_LIT("archive"),
+                                       .events = a->names,
+                                       .schemas = SLICE_LIT(""),
+                                       .mode = SLICE_LIT("archive"),
+                                       .why = slice_str(a->trouble ? err_text(a->trouble) : ""),
+                                       .status = a->trouble ? DIRECTORY_FAILED : DIRECTORY_RUNNING,
+                                       .started_ns = a->from_ns};
+    if (gethostname(host, sizeof host - 1) < 0 || !host[0])
+        return; /* nobody knows where it is */
+    (void)directory_service(f->directory, slice_str(host), &s, clock_utc_ns()); /* no room is counted there */
+}
+
 void directory_feed_tick(struct directory_feed *f, int64_t mono_ns)
 {
     directory_tick(f->directory, mono_ns, clock_utc_ns());

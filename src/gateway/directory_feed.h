@@ -10,6 +10,7 @@
 #define GRIDLINE_GATEWAY_DIRECTORY_FEED_H
 
 #include "directory/directory.h"
+#include "event/archived.h"
 #include "gateway/own.h"
 #include "gateway/session.h"
 #include "gateway/worker.h"
@@ -32,6 +33,8 @@ struct directory *directory_feed_directory(struct directory_feed *f);
 
 void directory_feed_worker(struct directory_feed *f, const struct worker *w);
 void directory_feed_batch(struct directory_feed *f, const struct batch *b);
+/* The archive beside the gateway, as an entry `archive` of this host. */
+void directory_feed_archive(struct directory_feed *f, const struct archived_state *a);
 void directory_feed_tick(struct directory_feed *f, int64_t mono_ns);
 /* Named numbers, for `status`. */
 void directory_feed_status(const struct directory_feed *f, struct args_writer *out);

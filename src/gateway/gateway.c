@@ -612,6 +612,7 @@ static int open_consumers(struct gateway *g, struct diag *why)
                                               .expect = g->options.expect,
                                               .directory_keep_ns = g->options.directory_keep_ns,
                                               .ldap = &g->options.ldap,
+                                              .archive = g->options.archive,
                                               .query = g->options.archive ? g->options.archive->query : NULL,
                                               .http = g->options.http,
                                               .http_names = g->options.http_names,

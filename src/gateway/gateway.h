@@ -8,6 +8,7 @@
 #define GRIDLINE_GATEWAY_GATEWAY_H
 
 #include "base/err.h"
+#include "event/archived.h"
 #include "event/encoding.h"
 #include "event/table.h"
 #include "gateway/access_table.h"
@@ -25,6 +26,10 @@ struct gateway_archive {
     void (*settled)(void *arg, uint64_t journal, uint64_t record);
     /* Named numbers, for `status`. */
     void (*status)(void *arg, struct args_writer *out);
+    /* What it holds. */
+    void (*state)(void *arg, struct archived_state *out);
+    /* Keeps or forgets a baseline, soon: the table `baselines` has it when it is on disk. Copied. */
+    void (*baseline)(void *arg, const struct baseline_order *o);
     void *arg;
 };
 

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* archived.h - an archive as the gateway beside it knows it: what it holds, and what it is asked to keep. cmd wires
+ * the two (struct gateway_archive). */
+#ifndef GRIDLINE_EVENT_ARCHIVED_H
+#define GRIDLINE_EVENT_ARCHIVED_H
+
+#include "base/slice.h"
+
+#include <stdint.h>
+
+enum { ARCHIVED_NAMES_MAX = 8000, ARCHIVED_TEXT_MAX = 4096 }; /* bytes */
+
+/* As it was a few seconds ago. Text is borrowed until it is asked for again. */
+struct archived_state {
+    int trouble;            /* the error it has now; 0 = it works */
+    int64_t from_ns, to_ns; /* of the events it holds; both 0: none, or not known yet */
+    uint64_t partitions, bytes;
+    uint64_t lag; /* records of the journal that it has not read */
+    struct slice names; /* of events, by commas; as many as ARCHIVED_NAMES_MAX has room for */
+    uint64_t n_names;
+    const char *dir;
+};
+
+/* A named stretch of time to compare others with (NL-7). */
+struct baseline_order {
+    struct slice name, label, where;
+    int64_t from_ns, to_ns;
+    bool is_removal; /* only the name counts */
+};
+
+#endif

@@ -21,8 +21,9 @@ static const struct verb *const verbs[] = {
     &verb_run,           &verb_sense,   &verb_agent,   &verb_gateway, &verb_tail,    &verb_latest,
     &verb_summary,       &verb_sql,     &verb_collect, &verb_hosts,   &verb_sensors, &verb_schemas,
     &verb_subscriptions, &verb_ledger,  &verb_access,  &verb_worker,  &verb_sensor,  &verb_activate,
-    &verb_log,           &verb_convert, &verb_merge,   &verb_import,  &verb_export,  &verb_config,
-    &verb_init,          &verb_token,   &verb_join,    &verb_doctor,  &verb_help,    &verb_version,
+    &verb_log,           &verb_convert, &verb_merge,   &verb_import,  &verb_export,  &verb_baseline,
+    &verb_config,        &verb_init,    &verb_token,   &verb_join,    &verb_doctor,  &verb_help,
+    &verb_version,
 };
 static const struct verb_list all_verbs = {verbs, sizeof verbs / sizeof *verbs};
 

@@ -337,7 +337,8 @@ static const struct {
     {"events", "tail latest summary sql collect log"},
     {"the grid", "hosts sensors schemas subscriptions ledger access"},
     {"orders", "worker sensor activate"},
-    {"files", "convert merge import export"},
+    {"archive", "sql archive import export baseline"},
+    {"files", "convert merge"},
     {"set up", "config init token join"},
     {"more", ""},
 };

@@ -414,5 +414,60 @@ def case_export(work):
     g.stop()
 
 
+def case_baseline(work):
+    """Set, listed, replaced and removed, at a gateway and in a folder; kept over a restart."""
+    g = Gateway(GATEWAY, work, "gateway", "127.0.0.1:0", settings=[f"archive.dir={work}/archive"]).start()
+    at_gateway, in_folder = ["--gateway", "unix:" + g.socket], ["--archive", work + "/archive"]
+
+    def baseline(where, *argv, code=OK):
+        out = subprocess.run([GRIDLINE, "baseline", *argv, *where], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        assert out.returncode == code, (argv, out)
+        return out
+
+    def listed(where):
+        rows = [json.loads(line) for line in baseline(where, "list", "--format", "json").stdout.splitlines()]
+        return {r["baseline"]: (r["from"][:19], r["to"][:19], r["label"], r["where"]) for r in rows}
+
+    times = ["--from", "2026-09-21T13:00:00Z", "--to", "2026-09-21T14:00:00Z"]
+    assert listed(at_gateway) == {}
+    baseline(at_gateway, "add", "it's good", *times, "--label", "as it was", "--where", "host = 'a'")
+    one = ("2026-09-21T13:00:00", "2026-09-21T14:00:00", "as it was", "host = 'a'")
+    assert listed(at_gateway) == {"it's good": one}, listed(at_gateway)
+    baseline(at_gateway, "add", "other", *times)
+    baseline(at_gateway, "add", "other", "--from", "2026-09-21T13:00:00Z", "--to", "2026-09-21T15:00:00Z")
+    both = {"it's good": one, "other": ("2026-09-21T13:00:00", "2026-09-21T15:00:00", "", "")}
+    assert listed(at_gateway) == both
+    baseline(in_folder, "add", "third", *times, code=FAILED)  # the gateway has it
+    g.stop(signal.SIGKILL)
+    assert listed(in_folder) == both
+    baseline(in_folder, "add", "third", *times)
+    baseline(in_folder, "remove", "other")
+    baseline(in_folder, "remove", "other", code=NOT_FOUND)
+    g.start()
+    assert sorted(listed(at_gateway)) == ["it's good", "third"]
+    baseline(at_gateway, "remove", "third")
+    baseline(at_gateway, "remove", "third", code=NOT_FOUND)
+    assert sorted(listed(at_gateway)) == ["it's good"]
+    for argv in (["add", "x"], ["add", "x", "--from", "now", "--to", "now-1h"], ["add", "x", *times, "--where", "a <"], ["add"],
+                 ["list", "x"], ["change", "x"]):
+        baseline(at_gateway, *argv, code=USAGE)
+    g.stop()
+
+
+def case_directory(work):
+    """The directory lists the archive: what it holds, and that it works."""
+    g = Gateway(GATEWAY, work, "gateway", "127.0.0.1:0", settings=[f"archive.dir={work}/archive"]).start()
+    into(g, write(work + "/events.ndjson", events(500)))
+
+    def entry():
+        return [r for r in g.rows("sensors", "--long") if r.get("mode") == "archive"]
+
+    wait_for(lambda: entry() and "job.end" in entry()[0].get("events", ""), "the archive in the directory")
+    row, = entry()
+    assert row["sensor"] == "archive" and row["status"] == "running", row
+    assert {"job.start", "job.end"} <= set(row["events"].split(",")), row
+    g.stop()
+
+
 if __name__ == "__main__":
     grid.main(globals(), sys.argv)

@@ -62,6 +62,45 @@ static void a_sensor_is_as_its_host_lets_it_be(void **state)
     known_close(&k);
 }
 
+/* What the gateway itself has on a host is beside the agent's list, and stays as it was said. */
+static void services(void **state)
+{
+    (void)state;
+    struct known k;
+    struct directory_sensor s = {.sensor = SLICE_LIT("archive"),
+                                 .events = SLICE_LIT("cpu,job.end"),
+                                 .schemas = SLICE_LIT(""),
+                                 .mode = SLICE_LIT("archive"),
+                                 .why = SLICE_LIT(""),
+                                 .status = DIRECTORY_RUNNING};
+    known_open(&k, HOUR);
+    assert_int_equal(directory_service(k.d, SLICE_LIT("a"), &s, k.utc_ns), 0);
+    assert_heard(&k, "+a:unregistered>unregistered +a/archive=running ");
+    assert_int_equal(directory_service(k.d, SLICE_LIT("a"), &s, k.utc_ns), 0);
+    assert_heard(&k, ""); /* nothing is new */
+    known_host(&k, "a", DIRECTORY_LIVE);
+    known_say(&k, "a", "cpu cpu always running", "archive - always idle"); /* a sensor may have that name, too */
+    known_say(&k, "a", "cpu cpu always running");
+    known_host(&k, "a", DIRECTORY_EXPIRED);
+    assert_status(&k, "a", "cpu", "missing");
+    assert_status(&k, "a", "archive", "running");
+    struct directory_entry e = known_find(&k, "a", "archive");
+    assert_slice(e.events, "cpu,job.end");
+    assert_slice(e.mode, "archive");
+    k.log[0] = '\0';
+    s.status = DIRECTORY_FAILED;
+    s.why = SLICE_LIT("no space");
+    assert_int_equal(directory_service(k.d, SLICE_LIT("a"), &s, k.utc_ns), 0);
+    assert_heard(&k, "~a/archive:running>failed ");
+    known_pass(&k, 2 * HOUR);
+    assert_false(known_has(&k, "a", "cpu"));
+    assert_true(known_has(&k, "a", "archive"));
+    struct directory_counts c;
+    directory_counts(k.d, &c);
+    assert_int_equal(c.sensors, 0);
+    known_close(&k);
+}
+
 static void what_is_gone_stays_for_a_while(void **state)
 {
     (void)state;
@@ -202,6 +241,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_list_is_what_a_host_has),
         cmocka_unit_test(a_sensor_is_as_its_host_lets_it_be),
+        cmocka_unit_test(services),
         cmocka_unit_test(what_is_gone_stays_for_a_while),
         cmocka_unit_test(listing_goes_on_behind_an_id),
         cmocka_unit_test(limits_hold_and_are_counted),

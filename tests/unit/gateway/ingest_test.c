@@ -37,6 +37,7 @@ static void test_acknowledged_after_commit(void **state)
     assert_int_equal(s.ack.seq, 10);
     assert_memory_equal(&s.ack.origin, &o, sizeof o);
     assert_int_equal(ingest_held(b.in, &o), 10);
+    assert_int_equal(ingest_held_count(b.in, &o), 10);
     assert_int_equal(test_read(b.dir).records, 2);
     assert_false(ingest_is_pending(b.in));
     ingest_drain(b.in);

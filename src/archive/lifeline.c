@@ -500,6 +500,19 @@ struct archive_derive_ops lifeline_ops(struct lifeline *l)
     return (struct archive_derive_ops){.rows = take_rows, .derive = derive, .end = end_flush, .arg = l};
 }
 
+int lifeline_follow(struct archive *a, const struct lifeline_options *o, struct lifeline **out,
+                    struct diag *why)
+{
+    struct lifeline *l;
+    int r = lifeline_create(o, &l, why);
+    if (r < 0)
+        return r;
+    const struct archive_derive_ops ops = lifeline_ops(l);
+    archive_on_flush(a, &ops);
+    *out = l;
+    return 0;
+}
+
 void lifeline_counts(const struct lifeline *l, struct lifeline_counts *out)
 {
     *out = l->counts;

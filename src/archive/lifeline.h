@@ -49,6 +49,9 @@ struct lifeline;
 /* *why says what is wrong with ids. E_PROTO, E_LIMIT, -ENOMEM. */
 int lifeline_create(const struct lifeline_options *o, struct lifeline **out, struct diag *why);
 void lifeline_destroy(struct lifeline *l); /* NULL is fine */
+/* The same, and a derives by it from now on; destroy it after a is closed. */
+int lifeline_follow(struct archive *a, const struct lifeline_options *o, struct lifeline **out,
+                    struct diag *why);
 /* For archive_on_flush; arg is l. */
 struct archive_derive_ops lifeline_ops(struct lifeline *l);
 void lifeline_counts(const struct lifeline *l, struct lifeline_counts *out);

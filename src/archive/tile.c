@@ -266,7 +266,7 @@ static int make(struct tile_job *j)
 static int put_answer(struct tile_job *j, bool is_final, struct strbuf *out)
 {
     size_t from = out->n;
-    char head[TILE_ANSWER_HEAD] = {(char)is_final, (char)j->q.as};
+    char head[QUERY_TILE_HEAD] = {(char)is_final, (char)j->q.as};
     strbuf_add(out, head, sizeof head);
     struct strbuf bytes = {0};
     bool is_text = j->q.as != TILE_AS_GLT1;

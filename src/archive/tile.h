@@ -34,10 +34,9 @@ struct tile_request {
 };
 int tile_request_parse(struct slice text, struct tile_request *out, struct diag *why);
 
-/* What is answered begins with TILE_ANSWER_HEAD bytes that are not part of the tile: u8 1 = final (it will
- * not change, but by late rows), u8 enum tile_as, 6 bytes 0, u64 a hash of the rest. Then the tile, or its
- * text. E_PROTO, E_LIMIT (*why), -ENOENT: no such event or field; -EACCES; -ENOMEM. */
-enum { TILE_ANSWER_HEAD = 16 };
+/* What is answered begins with QUERY_TILE_HEAD bytes (event/query.h); final: it will not change, but by rows
+ * that come very late. Then the tile, or its text. E_PROTO, E_LIMIT (*why), -ENOENT: no such event or field;
+ * -EACCES; -ENOMEM. */
 int tile_answer(struct view *v, const struct sql_access *access, struct slice request, struct strbuf *out,
                 struct diag *why);
 /* The same on a query's thread: a query_tile_fn, for queries_options. Also -ECANCELED, -ETIMEDOUT. */

@@ -28,6 +28,7 @@ struct call {
 struct archiver {
     char *journal_dir;
     struct archive *archive;
+    struct lifeline *lifeline;
     pthread_t thread;
     bool has_thread;
     pthread_mutex_t lock;
@@ -254,17 +255,13 @@ static int start_thread(struct archiver *a)
 
 static int open_archive(struct archiver *a, const struct archiver_options *o, struct diag *why)
 {
-    const struct lifeline_options hops = {.ids = o->archive.ids, .partition_ns = o->archive.partition_ns};
-    int r = lifeline_create(&hops, &a->lifeline, why);
-    if (r == 0)
-        r = archive_open(&o->archive, &a->archive, why);
+    const struct lifeline_options ids = {.ids = o->archive.ids, .partition_ns = o->archive.partition_ns};
+    int r = archive_open(&o->archive, &a->archive, why);
     if (r < 0)
         return r;
     for (size_t i = 0; i < catalog_troubles(archive_catalog(a->archive)); i++)
         log_error("archive %s: %s", o->archive.dir, catalog_trouble_at(archive_catalog(a->archive), i));
-    const struct archive_derive_ops ops = lifeline_ops(a->lifeline);
-    archive_on_flush(a->archive, &ops);
-    return 0;
+    return lifeline_follow(a->archive, &ids, &a->lifeline, why);
 }
 
 static int init_wake(struct archiver *a)

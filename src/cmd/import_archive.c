@@ -4,6 +4,7 @@
  * one that was broken off in the middle leaves nothing of its last record behind, and the next time begins with
  * that. */
 #include "archive/archive.h"
+#include "archive/lifeline.h"
 #include "base/clock.h"
 #include "base/mem.h"
 #include "cmd/import.h"
@@ -16,6 +17,7 @@ enum { RECORD = 4096 };
 
 struct archive_target {
     struct archive *archive;
+    struct lifeline *lifeline;
     struct registry *registry;
     struct batch_builder *builder;
     struct batch **pieces; /* of the record that is being collected */
@@ -45,6 +47,7 @@ static void target_close(void *target)
     batch_builder_destroy(t->builder);
     registry_destroy(t->registry);
     archive_close(t->archive);
+    lifeline_destroy(t->lifeline);
     mem_free(t);
 }
 
@@ -60,6 +63,8 @@ static int target_open(const struct import_options *o, void **out)
     struct archive_target *t = mem_alloc(sizeof *t);
     struct diag why = {0};
     int r = archive_open(&(struct archive_options){.dir = o->archive}, &t->archive, &why);
+    if (r == 0)
+        r = lifeline_follow(t->archive, &(struct lifeline_options){.ids = NULL}, &t->lifeline, &why);
     if (r == -EBUSY)
         say("%s is written by another process: give the events to its gateway (--gateway), or stop that first",
             o->archive);

@@ -15,6 +15,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+/* The answer to a tile begins with QUERY_TILE_HEAD bytes that are not part of it: u8 1 = final, u8 what it is
+ * (0 GLT1, 1 JSON, 2 CSV), 6 bytes 0, u64 a hash of the rest. */
+enum { QUERY_TILE_HEAD = 16 };
+
 enum { QUERY_PAGE = 64 << 10, QUERY_TEXT_MAX = 64 << 10 };
 
 enum query_format { QUERY_JSON, QUERY_NDJSON, QUERY_CSV, QUERY_BINARY /* docs/protocol.md, "Queries" */ };
@@ -43,7 +47,7 @@ struct query_asker {
 };
 
 struct query_text {
-    enum { QUERY_SQL, QUERY_TILE } kind; /* of a tile: text is the request's path and query */
+    enum { QUERY_SQL, QUERY_TILE } kind; /* of a tile: as tile.h has it */
     struct slice text;
     enum query_format format;
     int64_t time_ns; /* limits; 0 = the default */

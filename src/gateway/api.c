@@ -18,6 +18,7 @@ const struct http_route api_routes[] = {
     {"/api/v1/latest", HTTP_GET, api_ask, "latest"},
     {"/api/v1/openapi.json", HTTP_GET, api_openapi, NULL},
     {"/api/v1/sql", HTTP_GET | HTTP_POST, api_sql, NULL},
+    {"/api/v1/tile/{kind}/{name}/{level}/{index}", HTTP_GET, api_tile, NULL},
     {"/api/v1/summary", HTTP_GET, api_ask, "summary"},
     {"/metrics", HTTP_GET, api_metrics, NULL},
     {"/livez", HTTP_GET, api_livez, NULL},

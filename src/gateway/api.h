@@ -13,6 +13,7 @@ void api_control(struct http_request *r);
 void api_events(struct http_request *r);  /* GET: a stream; POST: publishes */
 void api_watch(struct http_request *r);   /* a stream of what changes in the directory */
 void api_sql(struct http_request *r);     /* a query */
+void api_tile(struct http_request *r);    /* a piece of a picture */
 void api_metrics(struct http_request *r); /* OpenMetrics */
 void api_livez(struct http_request *r);
 void api_readyz(struct http_request *r);
@@ -26,6 +27,9 @@ struct api_format {
     const char *mime;
 };
 int api_choose_format(struct http_request *r, const struct api_format *formats, size_t n);
+
+/* What a query (event/query.h) that failed says. */
+void api_query_problem(struct http_request *r, int error, const struct diag *why);
 
 /* api_publish.c */
 void api_publish(struct http_request *r);

@@ -87,7 +87,7 @@ static int status_of(int error)
     }
 }
 
-static void problem(struct http_request *r, int error, const struct diag *why)
+void api_query_problem(struct http_request *r, int error, const struct diag *why)
 {
     if (error == -EACCES)
         http_problem_error(r, error, why);
@@ -118,7 +118,7 @@ static void on_end(struct query_asker *asker, int error, const struct diag *why,
     struct http_request *r = a->request;
     (void)rows; /* the result has it */
     if (!r->is_started && error < 0)
-        problem(r, error, why);
+        api_query_problem(r, error, why);
     else if (!r->is_started)
         reply_whole(a, lost);
     else if (strbuf_failed(&a->first) || error == -ENOMEM || (a->format == QUERY_CSV && (error < 0 || lost)))
@@ -258,7 +258,7 @@ static void ask(struct http_request *r, const struct query_text *text)
     r->drained = on_drained;
     int e = sql_ask(r->options->query, &a->asker, r->who, text, &a->query, &why);
     if (e < 0)
-        problem(r, e, &why);
+        api_query_problem(r, e, &why);
 }
 
 void api_sql(struct http_request *r)

@@ -133,7 +133,8 @@ static const char *phrase(int status)
     return "Internal Server Error";
 }
 
-/* What every answer says: not for other sites, not for caches, and what it is. */
+/* What every answer says: not for other sites, not for caches (unless its endpoint has said so), and what it
+ * is. */
 static void set_head(struct http_request *r, int status, const char *type)
 {
     char id[24];
@@ -141,7 +142,8 @@ static void set_head(struct http_request *r, int status, const char *type)
     r->status = (uint16_t)status;
     r->http->counts.replies[status / 100 % 6]++;
     http_set_header(r, "Content-Type", type);
-    http_set_header(r, "Cache-Control", "no-store");
+    if (!evhttp_find_header(evhttp_request_get_output_headers(r->evhttp), "Cache-Control"))
+        http_set_header(r, "Cache-Control", "no-store");
     http_set_header(r, "X-Content-Type-Options", "nosniff");
     http_set_header(r, "Cross-Origin-Resource-Policy", "same-origin");
     http_set_header(r, "Gridline-Request", id);
@@ -158,7 +160,8 @@ void http_reply(struct http_request *r, int status, const char *type, struct sli
     }
     (void)snprintf(length, sizeof length, "%zu", body.n); /* fits */
     set_head(r, status, type);
-    http_set_header(r, "Content-Length", length);
+    if (status != 304) /* which would speak of what the client has */
+        http_set_header(r, "Content-Length", length);
     complete(r);
     evhttp_send_reply(e, status, phrase(status), buffer);
     if (buffer)
@@ -394,11 +397,31 @@ static bool identify(struct http_request *r)
     return false;
 }
 
+/* A part of the route's path in braces is any part that is not empty. */
+static bool is_path(struct slice path, const char *route)
+{
+    size_t at = 0;
+    for (; *route && at < path.n; route++) {
+        if (*route != '{') {
+            if (path.p[at++] != *route)
+                return false;
+            continue;
+        }
+        size_t from = at;
+        while (at < path.n && path.p[at] != '/')
+            at++;
+        route += strcspn(route, "}");
+        if (at == from)
+            return false;
+    }
+    return !*route && at == path.n;
+}
+
 /* NULL: answered. */
 static const struct http_route *find_route(struct http_request *r)
 {
     for (const struct http_route *one = api_routes; one->path; one++) {
-        if (!slice_eq_str(r->path, one->path))
+        if (!is_path(r->path, one->path))
             continue;
         if (one->methods & r->method)
             return one;

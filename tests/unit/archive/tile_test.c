@@ -42,9 +42,11 @@ static const struct archive_source source = {"a journal"};
 
 static void open_world(struct world *w)
 {
-    const struct archive_options o = {.dir = w->dir, .partition_ns = INT64_C(86400000000000), .flush_ns = INT64_MAX / 2};
+    const struct archive_options o = {
+        .dir = w->dir, .partition_ns = INT64_C(86400000000000), .flush_ns = INT64_MAX / 2};
     assert_int_equal(archive_open(&o, &w->a, NULL), 0);
-    assert_int_equal(lifeline_create(&(struct lifeline_options){.partition_ns = o.partition_ns}, &w->l, NULL), 0);
+    assert_int_equal(lifeline_create(&(struct lifeline_options){.partition_ns = o.partition_ns}, &w->l, NULL),
+                     0);
     struct archive_derive_ops ops = lifeline_ops(w->l);
     archive_on_flush(w->a, &ops);
 }
@@ -83,8 +85,13 @@ static struct batch *build(struct world *w, const struct plain *e, size_t n)
     char id[32];
     for (size_t i = 0; i < n; i++) {
         int len = snprintf(id, sizeof id, "job-%06u", e[i].id);
-        struct event_head head = {.time_ns = e[i].time_ns, .name = slice_str(names[e[i].name]), .host = slice_str(hosts[e[i].host]), .prog = SLICE_LIT("p"), .level = e[i].level};
-        struct named_value v[] = {{SLICE_LIT("id"), value_text(slice_of(id, (size_t)len))}, {SLICE_LIT("size"), value_float(e[i].value)}};
+        struct event_head head = {.time_ns = e[i].time_ns,
+                                  .name = slice_str(names[e[i].name]),
+                                  .host = slice_str(hosts[e[i].host]),
+                                  .prog = SLICE_LIT("p"),
+                                  .level = e[i].level};
+        struct named_value v[] = {{SLICE_LIT("id"), value_text(slice_of(id, (size_t)len))},
+                                  {SLICE_LIT("size"), value_float(e[i].value)}};
         assert_int_equal(batch_builder_add(w->builder, &head, v, 2, NULL), 0);
     }
     struct batch_origin origin = {.producer = "me", .epoch = 1, .first_seq = e[0].seq};
@@ -103,13 +110,14 @@ static void feed(struct world *w, size_t n, unsigned ids, int64_t from_ns, int64
     }
     for (size_t i = 0; i < n; i++) {
         int64_t at = from_ns + (int64_t)((double)spread_ns * (double)i / (double)n);
-        w->events[w->n + i] = (struct plain){.time_ns = at + (int64_t)(test_random(&w->seed) % (uint64_t)MS(5)),
-                                             .seq = w->n + i + 1,
-                                             .id = (unsigned)(test_random(&w->seed) % ids),
-                                             .name = (unsigned)(test_random(&w->seed) % NAMES),
-                                             .host = (unsigned)(test_random(&w->seed) % HOSTS),
-                                             .level = test_random(&w->seed) % 5000 ? LEVEL_INFO : LEVEL_ERROR,
-                                             .value = (double)(test_random(&w->seed) % 1000) / 7};
+        w->events[w->n + i] =
+            (struct plain){.time_ns = at + (int64_t)(test_random(&w->seed) % (uint64_t)MS(5)),
+                           .seq = w->n + i + 1,
+                           .id = (unsigned)(test_random(&w->seed) % ids),
+                           .name = (unsigned)(test_random(&w->seed) % NAMES),
+                           .host = (unsigned)(test_random(&w->seed) % HOSTS),
+                           .level = test_random(&w->seed) % 5000 ? LEVEL_INFO : LEVEL_ERROR,
+                           .value = (double)(test_random(&w->seed) % 1000) / 7};
     }
     for (size_t i = 0; i < n; i += BATCH) {
         struct batch *b = build(w, w->events + w->n + i, n - i < BATCH ? n - i : BATCH);
@@ -128,8 +136,8 @@ static void look(struct world *w)
 }
 
 /* The tile of a request written with | for NUL. bytes must be freed. */
-static int ask(struct world *w, const struct sql_access *access, struct strbuf *bytes, struct tile *t, bool *is_final,
-               const char *format, ...)
+static int ask(struct world *w, const struct sql_access *access, struct strbuf *bytes, struct tile *t,
+               bool *is_final, const char *format, ...)
 {
     struct strbuf request = {0};
     char text[512];
@@ -146,7 +154,7 @@ static int ask(struct world *w, const struct sql_access *access, struct strbuf *
     if (r < 0)
         return r;
     *is_final = bytes->p[0] == 1;
-    assert_int_equal(tile_read(slice_from(strbuf_slice(bytes), TILE_ANSWER_HEAD), t), 0);
+    assert_int_equal(tile_read(slice_from(strbuf_slice(bytes), QUERY_TILE_HEAD), t), 0);
     assert_true(bytes->n <= TILE_BYTES_MAX + TILE_BYTES_MAX / 8);
     return 0;
 }
@@ -163,7 +171,9 @@ static void check_series(struct world *w, unsigned level, int64_t index)
     struct strbuf bytes = {0};
     struct tile t;
     bool is_final;
-    assert_int_equal(ask(w, NULL, &bytes, &t, &is_final, "series|job.read|%u|%lld|field=size|host=beta|", level, (long long)index), 0);
+    assert_int_equal(ask(w, NULL, &bytes, &t, &is_final, "series|job.read|%u|%lld|field=size|host=beta|",
+                         level, (long long)index),
+                     0);
     assert_int_equal(t.head.kind, TILE_SERIES);
     int64_t from = index * span_of(level), bin = span_of(level) / TILE_BINS;
     uint32_t row = 0;
@@ -173,7 +183,8 @@ static void check_series(struct world *w, unsigned level, int64_t index)
         unsigned count = 0;
         for (size_t i = 0; i < w->n; i++) {
             const struct plain *e = &w->events[i];
-            if (e->name != 1 || e->host != 1 || e->time_ns < from + bin * b || e->time_ns >= from + bin * (b + 1))
+            if (e->name != 1 || e->host != 1 || e->time_ns < from + bin * b ||
+                e->time_ns >= from + bin * (b + 1))
                 continue;
             first = !first || e->time_ns < first->time_ns ? e : first;
             last = !last || e->time_ns > last->time_ns ? e : last;
@@ -228,10 +239,13 @@ static void points(void **state)
         struct strbuf bytes = {0};
         struct tile t;
         bool is_final;
-        assert_int_equal(ask(&w, NULL, &bytes, &t, &is_final, "points|job.*|%u|%lld|where=size > 20|", level, (long long)index), 0);
+        assert_int_equal(ask(&w, NULL, &bytes, &t, &is_final, "points|job.*|%u|%lld|where=size > 20|", level,
+                             (long long)index),
+                         0);
         uint64_t want = 0, errors = 0, got = 0, got_errors = 0;
         for (size_t i = 0; i < w.n; i++)
-            if (w.events[i].time_ns >= from && w.events[i].time_ns < from + span_of(level) && w.events[i].value > 20) {
+            if (w.events[i].time_ns >= from && w.events[i].time_ns < from + span_of(level) &&
+                w.events[i].value > 20) {
                 want++;
                 errors += w.events[i].level <= LEVEL_ERROR;
             }
@@ -267,7 +281,8 @@ static size_t plain_line(const struct world *w, unsigned id, int64_t from, int64
 {
     size_t n = 0, skip = 0;
     for (size_t i = 0; i < w->n; i++)
-        if (w->events[i].id == id && w->events[i].time_ns >= from - span && w->events[i].time_ns < from + span)
+        if (w->events[i].id == id && w->events[i].time_ns >= from - span &&
+            w->events[i].time_ns < from + span)
             out[n++] = w->events[i];
     qsort(out, n, sizeof *out, by_time);
     while (skip < n && out[skip].time_ns < from)
@@ -325,7 +340,8 @@ static void lifelines_exact(void **state)
             struct tile t;
             bool is_final;
             int64_t index = at / span_of(level);
-            assert_int_equal(ask(&w, NULL, &bytes, &t, &is_final, "lifeline|id|%u|%lld|", level, (long long)index), 0);
+            assert_int_equal(
+                ask(&w, NULL, &bytes, &t, &is_final, "lifeline|id|%u|%lld|", level, (long long)index), 0);
             assert_false(is_final); /* nothing is an hour later */
             if (t.head.kind == TILE_LIFELINE_EXACT) {
                 check_lines(&w, &t, index * span_of(level), span_of(level));
@@ -368,7 +384,8 @@ static struct totals whole(struct world *w, unsigned level, int64_t from, int64_
         struct strbuf bytes = {0};
         struct tile t;
         bool is_final;
-        assert_int_equal(ask(w, NULL, &bytes, &t, &is_final, "lifeline-density|id|%u|%lld|", level, (long long)i), 0);
+        assert_int_equal(
+            ask(w, NULL, &bytes, &t, &is_final, "lifeline-density|id|%u|%lld|", level, (long long)i), 0);
         add_tile(&all, &t);
         strbuf_fini(&bytes);
     }
@@ -443,13 +460,15 @@ static void edges(void **state)
     struct strbuf bytes = {0};
     struct tile t;
     bool is_final;
-    assert_int_equal(ask(&w, NULL, &bytes, &t, &is_final, "edges|id|20|%lld|", (long long)(BEGIN / span_of(20))), 0);
+    assert_int_equal(
+        ask(&w, NULL, &bytes, &t, &is_final, "edges|id|20|%lld|", (long long)(BEGIN / span_of(20))), 0);
     assert_int_equal(t.columns[COLUMN_SRC].n, HOSTS * (HOSTS - 1));
     for (uint32_t i = 0; i < t.columns[COLUMN_SRC].n; i++) {
         char src = tile_text(&t, COLUMN_NODE, (uint32_t)tile_uint(&t, COLUMN_SRC, i)).p[0];
         char dst = tile_text(&t, COLUMN_NODE, (uint32_t)tile_uint(&t, COLUMN_DST, i)).p[0];
         got[src == 'g' ? 2 : src - 'a'][dst == 'g' ? 2 : dst - 'a'] += tile_uint(&t, COLUMN_COUNT, i);
-        assert_true(tile_float(&t, COLUMN_P50, i) > 0 && tile_float(&t, COLUMN_P99, i) > tile_float(&t, COLUMN_P50, i));
+        assert_true(tile_float(&t, COLUMN_P50, i) > 0 &&
+                    tile_float(&t, COLUMN_P99, i) > tile_float(&t, COLUMN_P50, i));
     }
     assert_memory_equal(got, want, sizeof want);
     strbuf_fini(&bytes);
@@ -476,7 +495,10 @@ static void read_again(void **state)
     assert_int_equal(archive_flush(w.a), 0);
     look(&w);
     uint64_t counted = 0;
-    struct scan_spec spec = {.name = SLICE_LIT("lifeline.pair"), .from_ns = INT64_MIN, .to_ns = INT64_MAX, .id_column = UINT16_MAX};
+    struct scan_spec spec = {.name = SLICE_LIT("lifeline.pair"),
+                             .from_ns = INT64_MIN,
+                             .to_ns = INT64_MAX,
+                             .id_column = UINT16_MAX};
     struct scan *s;
     struct scan_chunk c;
     assert_int_equal(scan_open(w.view, &spec, &s), 0);
@@ -535,9 +557,11 @@ static void who_may_see_what(void **state)
     assert_int_equal(t.columns[COLUMN_EVENT].n, 3);
     assert_int_equal(ask(&w, &access, &bytes, &t, &is_final, "points|job.*|14|%lld|", index), 0);
     assert_int_equal(t.columns[COLUMN_STREAM].n, 6);
-    assert_int_equal(ask(&w, &access, &bytes, &t, &is_final, "series|job.read|14|%lld|field=size|", index), 0);
+    assert_int_equal(ask(&w, &access, &bytes, &t, &is_final, "series|job.read|14|%lld|field=size|", index),
+                     0);
     assert_int_equal(t.columns[COLUMN_STREAM].n, 2);
-    assert_int_equal(ask(&w, &access, &bytes, &t, &is_final, "series|job.end|14|%lld|field=size|", index), -ENOENT);
+    assert_int_equal(ask(&w, &access, &bytes, &t, &is_final, "series|job.end|14|%lld|field=size|", index),
+                     -ENOENT);
     strbuf_fini(&bytes);
     world_fini(&w);
 }
@@ -558,7 +582,8 @@ static void one_id(void **state)
     for (size_t i = w.n - 30; i < w.n; i++)
         w.events[i].id = 0;
     assert_int_equal(archive_flush(w.a), 0);
-    struct plain rare = {.time_ns = BEGIN + MS(60000), .seq = w.n + 1, .id = 777777, .name = 1, .level = LEVEL_INFO};
+    struct plain rare = {
+        .time_ns = BEGIN + MS(60000), .seq = w.n + 1, .id = 777777, .name = 1, .level = LEVEL_INFO};
     struct batch *b = build(&w, &rare, 1);
     w.record++;
     assert_int_equal(archive_append(w.a, &source, w.record, b), 0);
@@ -573,8 +598,11 @@ static void one_id(void **state)
             column = (uint16_t)i;
     unsigned all = 0, with = 0, rows_with = 0;
     for (unsigned asked = 0; asked < 2; asked++) {
-        struct scan_spec spec = {.name = table->name, .from_ns = INT64_MIN, .to_ns = INT64_MAX,
-                                 .id_column = asked ? column : UINT16_MAX, .id = SLICE_LIT("job-777777")};
+        struct scan_spec spec = {.name = table->name,
+                                 .from_ns = INT64_MIN,
+                                 .to_ns = INT64_MAX,
+                                 .id_column = asked ? column : UINT16_MAX,
+                                 .id = SLICE_LIT("job-777777")};
         struct scan *s;
         struct scan_chunk c;
         assert_int_equal(scan_open(w.view, &spec, &s), 0);
@@ -593,7 +621,9 @@ static void one_id(void **state)
     struct strbuf bytes = {0};
     struct tile t;
     bool is_final;
-    assert_int_equal(ask(&w, NULL, &bytes, &t, &is_final, "lifeline|id|18|%lld|id=job-777777|", (long long)(BEGIN / span_of(18))), 0);
+    assert_int_equal(ask(&w, NULL, &bytes, &t, &is_final, "lifeline|id|18|%lld|id=job-777777|",
+                         (long long)(BEGIN / span_of(18))),
+                     0);
     assert_int_equal(t.columns[COLUMN_ID].n, 1);
     assert_int_equal(t.columns[COLUMN_VERTEX_T].n, 1);
     strbuf_fini(&bytes);
@@ -613,16 +643,19 @@ static void final_or_open(void **state)
     struct strbuf bytes = {0};
     struct tile t;
     bool is_final;
-    static const char *const kinds[] = {"series|job.read|14|%lld|field=size|", "points|job.*|14|%lld|", "lifeline|id|14|%lld|", "edges|id|14|%lld|"};
+    static const char *const kinds[] = {"series|job.read|14|%lld|field=size|", "points|job.*|14|%lld|",
+                                        "lifeline|id|14|%lld|", "edges|id|14|%lld|"};
     for (unsigned i = 0; i < 4; i++) {
         char *format = (char *)(uintptr_t)kinds[i], request[100];
         (void)snprintf(request, sizeof request, "%s", format);
         char *number = strstr(request, "%lld");
         char at[200];
-        (void)snprintf(at, sizeof at, "%.*s%lld%s", (int)(number - request), request, (long long)(BEGIN / span_of(14)), number + 4);
+        (void)snprintf(at, sizeof at, "%.*s%lld%s", (int)(number - request), request,
+                       (long long)(BEGIN / span_of(14)), number + 4);
         assert_int_equal(ask(&w, NULL, &bytes, &t, &is_final, "%s", at), 0);
         assert_true(is_final && !(t.head.flags & TILE_OPEN));
-        (void)snprintf(at, sizeof at, "%.*s%lld%s", (int)(number - request), request, (long long)((BEGIN + MS(7300000)) / span_of(14)), number + 4);
+        (void)snprintf(at, sizeof at, "%.*s%lld%s", (int)(number - request), request,
+                       (long long)((BEGIN + MS(7300000)) / span_of(14)), number + 4);
         assert_int_equal(ask(&w, NULL, &bytes, &t, &is_final, "%s", at), 0);
         assert_true(!is_final && (t.head.flags & TILE_OPEN));
     }
@@ -636,11 +669,27 @@ static void wrong_requests(void **state)
     struct world w;
     world_init(&w);
     look(&w);
-    static const char *const wrong[] = {
-        "", "series", "series|a|1", "series|a|1|2|", "serie|a|1|2|field=x|", "series||1|2|field=x|", "points|a|27|0|", "points|a|x|0|",
-        "points|a|26|9|", "points|a|1|1.5|", "points|a|1|1|field=x|", "points|a|1|1|nope=x|", "points|a|1|1|as=png|", "points|[|1|1|",
-        "points|a|1|1|where=|x", "points|a|1|1|where=((|", "lifeline|a,b|1|1|", "lifeline|a b|1|1|", "edges|id|1|1|host=x|",
-        "points|a|0|36028797018963968|", "points|a|1|1|where"};
+    static const char *const wrong[] = {"",
+                                        "series",
+                                        "series|a|1",
+                                        "series|a|1|2|",
+                                        "serie|a|1|2|field=x|",
+                                        "series||1|2|field=x|",
+                                        "points|a|27|0|",
+                                        "points|a|x|0|",
+                                        "points|a|26|9|",
+                                        "points|a|1|1.5|",
+                                        "points|a|1|1|field=x|",
+                                        "points|a|1|1|nope=x|",
+                                        "points|a|1|1|as=png|",
+                                        "points|[|1|1|",
+                                        "points|a|1|1|where=|x",
+                                        "points|a|1|1|where=((|",
+                                        "lifeline|a,b|1|1|",
+                                        "lifeline|a b|1|1|",
+                                        "edges|id|1|1|host=x|",
+                                        "points|a|0|36028797018963968|",
+                                        "points|a|1|1|where"};
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         struct strbuf request = {0}, out = {0};
         for (const char *p = wrong[i]; *p; p++)
@@ -659,9 +708,15 @@ static void wrong_requests(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(series),        cmocka_unit_test(points),           cmocka_unit_test(lifelines_exact),
-        cmocka_unit_test(edges),         cmocka_unit_test(lifelines_density), cmocka_unit_test(read_again),
-        cmocka_unit_test(who_may_see_what), cmocka_unit_test(one_id),        cmocka_unit_test(final_or_open),
+        cmocka_unit_test(series),
+        cmocka_unit_test(points),
+        cmocka_unit_test(lifelines_exact),
+        cmocka_unit_test(edges),
+        cmocka_unit_test(lifelines_density),
+        cmocka_unit_test(read_again),
+        cmocka_unit_test(who_may_see_what),
+        cmocka_unit_test(one_id),
+        cmocka_unit_test(final_or_open),
         cmocka_unit_test(wrong_requests),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

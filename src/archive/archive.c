@@ -641,21 +641,7 @@ void archive_forget(struct archive *a, const struct partition_span *span)
 
 /* ---------------------------------------------------------------- the whole */
 
-int archive_parse_ids(struct archive *a, const char *ids)
-{
-    size_t max = 1;
-    for (const char *p = ids; *p; p++)
-        max += *p == ',' || *p == '+';
-    a->ids_text = mem_alloc(strlen(ids) + 1);
-    memcpy(a->ids_text, ids, strlen(ids));
-    a->id_names = mem_alloc(max * sizeof *a->id_names);
-    char *rest = NULL;
-    for (char *word = strtok_r(a->ids_text, ",+ ", &rest); word; word = strtok_r(NULL, ",+ ", &rest))
-        a->id_names[a->n_ids++] = word;
-    return 0;
-}
-
-static int set_options(struct archive *a, const struct archive_options *o)
+static int set_options(struct archive *a, const struct archive_options *o, struct diag *why)
 {
     a->o = *o;
     a->dir = strdup(o->dir);
@@ -669,7 +655,7 @@ static int set_options(struct archive *a, const struct archive_options *o)
         a->o.flush_ns = ARCHIVE_FLUSH_NS;
     if (!a->o.streams_max)
         a->o.streams_max = ARCHIVE_STREAMS_MAX;
-    return a->dir ? archive_parse_ids(a, o->ids ? o->ids : "id") : -ENOMEM;
+    return a->dir ? id_set_parse(o->ids, &a->ids, why) : -ENOMEM;
 }
 
 struct newest_gen {
@@ -706,7 +692,7 @@ int archive_open(const struct archive_options *o, struct archive **out, struct d
     struct archive *a = mem_alloc(sizeof *a);
     a->views.next = a->views.before = &a->views;
     pthread_mutex_init(&a->lock, NULL);
-    int r = set_options(a, o);
+    int r = set_options(a, o, why);
     if (r == 0)
         r = catalog_open(a->dir, true, &a->catalog, why);
     if (r == 0)
@@ -744,8 +730,7 @@ void archive_close(struct archive *a)
     strbuf_fini(&a->key);
     mem_free(a->touched);
     mem_free(a->sources);
-    mem_free(a->id_names);
-    mem_free(a->ids_text);
+    id_set_fini(&a->ids);
     free(a->dir);
     pthread_mutex_destroy(&a->lock);
     mem_free(a);

@@ -28,7 +28,7 @@ struct archive_options {
     size_t head_bytes;    /* 0 = 24 MiB */
     int64_t flush_ns;     /* 0 = 10 minutes */
     uint32_t streams_max; /* of one producer: beyond it rows go to an overflow stream. 0 = 10,000 */
-    const char *ids;      /* fields that are ids, by commas; NULL = "id" */
+    const char *ids;      /* declarations of ids (lifeline_ids.h); NULL = "id" */
     int zstd_level;       /* 0 = the default */
 };
 

@@ -5,6 +5,7 @@
 
 #include "archive/archive.h"
 #include "archive/head.h"
+#include "archive/lifeline_ids.h"
 #include "base/map.h"
 
 #include <pthread.h>
@@ -114,9 +115,7 @@ struct archive {
     int64_t retry_ns;  /* monotonic: no flush before, after one that failed */
     int64_t floor_ns;  /* older rows are too old */
     struct archive_derive_ops derive;
-    char *ids_text; /* options.ids, cut into names: */
-    const char **id_names;
-    size_t n_ids;
+    struct id_set ids; /* options.ids */
 
     pthread_mutex_t lock; /* heads' buffers and n_seen, tables, gen, views: never held over I/O */
     uint64_t gen;         /* of the last flush */
@@ -128,7 +127,6 @@ struct source_state *archive_source_state(struct archive *a, const struct archiv
 struct partition_span archive_span_of(const struct archive *a, int64_t time_ns);
 /* The newest that any partition has: what is on disk is seen from now on. */
 int archive_find_gen(struct archive *a);
-int archive_parse_ids(struct archive *a, const char *ids);
 /* An event of a deriver's: into a head of its own. */
 int archive_append_derived(struct archive *a, const struct batch *b);
 void archive_stream_destroy(struct archive *a, struct archive_stream *s);

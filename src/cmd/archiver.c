@@ -28,7 +28,6 @@ struct call {
 struct archiver {
     char *journal_dir;
     struct archive *archive;
-    struct lifeline *lifeline;
     pthread_t thread;
     bool has_thread;
     pthread_mutex_t lock;

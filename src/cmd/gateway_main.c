@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* gridline-gateway: arguments and tear-down; the work is in src/gateway. */
 #include "archive/query.h"
+#include "archive/tile.h"
 #include "base/clock.h"
 #include "base/directory.h"
 #include "base/log.h"
@@ -143,7 +144,8 @@ static int open_archive(const struct gateway_config *c, struct archive_part *p, 
     int r = archiver_create(&o, &p->archiver, why);
     if (r < 0)
         return r;
-    const struct queries_options q = {.archive = archiver_archive(p->archiver), .running = a->query_threads};
+    const struct queries_options q = {
+        .archive = archiver_archive(p->archiver), .running = a->query_threads, .tile = tile_query};
     r = queries_create(&q, &p->queries, why);
     if (r < 0)
         return r;

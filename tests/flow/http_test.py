@@ -705,7 +705,8 @@ def case_openapi(work):
         return status
 
     known = {v["verb"] for v in site.get("/api/v1/control")["rows"]}
-    for path, item in doc["paths"].items():
+    for template, item in doc["paths"].items():
+        path = re.sub(r"\{(\w+)\}", lambda m: str(next(p["example"] for p in item["get"]["parameters"] if p.get("name") == m[1])), template)
         methods = {m.upper() for m in item}
         for method, operation in item.items():
             method = method.upper()

@@ -68,7 +68,7 @@ static int list_chunks(struct merge *m)
 static int begin_writing(struct merge *m)
 {
     const struct blob_options o = {
-        .zstd_level = m->a->o.zstd_level, .ids = m->a->id_names, .n_ids = m->a->n_ids};
+        .zstd_level = m->a->o.zstd_level, .ids = m->a->ids.fields, .n_ids = m->a->ids.n_fields};
     m->writer = blob_writer_create(&o);
     m->cache = blob_cache_create(CACHE_BYTES);
     int r = m->writer && m->cache ? list_chunks(m) : -ENOMEM;

@@ -300,6 +300,19 @@ void catalog_note_partition(struct catalog *c, struct partition *p)
     (void)partition_marks(p, note_mark, &n); /* a writer's are in memory */
 }
 
+void catalog_noted(struct catalog *c, void (*fn)(void *arg, const char *name, uint64_t gen), void *arg)
+{
+    const struct fact *fact;
+    for (size_t i = 0; (fact = facts_next(c->facts, FACT_PARTITION, &i)) != NULL;) {
+        char name[PARTITION_NAME_MAX] = "";
+        struct cursor v = cursor_of(fact->value);
+        if (fact->key.n >= sizeof name)
+            continue;
+        memcpy(name, fact->key.p, fact->key.n);
+        fn(arg, name, cursor_u64(&v));
+    }
+}
+
 void catalog_forget_partition(struct catalog *c, const char *name)
 {
     struct strbuf key = {0};

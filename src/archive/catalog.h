@@ -50,6 +50,8 @@ void catalog_set_cursor(struct catalog *c, const struct archive_source *s, uint6
  * catalog_open misses what is not there any more. SQLite drops everything behind a damaged place of a
  * write-ahead log without a word; and a partition can be lost, or put back from an old copy. */
 void catalog_note_partition(struct catalog *c, struct partition *p);
+/* Each that was noted, with the gen that it must have at least. fn must not change anything. */
+void catalog_noted(struct catalog *c, void (*fn)(void *arg, const char *name, uint64_t gen), void *arg);
 /* It is to be unlinked: call this and catalog_commit, then do. */
 void catalog_forget_partition(struct catalog *c, const char *name);
 

@@ -106,6 +106,8 @@ uint64_t partition_missing(struct partition *p);
  * its chunks are what was written is seen when they are decoded. */
 int partition_directory(struct partition *p, uint64_t blob, struct strbuf *out);
 int partition_body(struct partition *p, uint64_t blob, struct strbuf *out);
+/* How long the body is, without reading it. */
+int partition_body_bytes(struct partition *p, uint64_t blob, uint64_t *out);
 
 /* ---------------------------------------------------------------- damage */
 

@@ -75,6 +75,7 @@ uint32_t blob_row_crc(uint64_t id, uint64_t gen, uint64_t directory_bytes, uint3
 struct blob_row {
     uint64_t gen;
     uint32_t directory_crc;
+    uint64_t body_bytes;
     struct slice bytes; /* the directory or the body; good until the statement moves */
 };
 
@@ -93,6 +94,7 @@ static int find_blob(struct partition *p, sqlite3_stmt *s, uint64_t id, struct b
     if (blob_row_crc(id, out->gen, directory_bytes, out->directory_crc, body_bytes, body_crc) != crc ||
         directory_bytes > BLOB_DIRECTORY_MAX || body_bytes > BLOB_BODY_MAX)
         return E_DAMAGE;
+    out->body_bytes = body_bytes;
     out->bytes = db_column_bytes(s, 6);
     return 0;
 }
@@ -139,6 +141,20 @@ int partition_body(struct partition *p, uint64_t blob, struct strbuf *out)
     if (r == E_DAMAGE)
         partition_report(p, blob, "the body of a blob is damaged", NULL);
     return r == 0 && strbuf_failed(out) ? -ENOMEM : r;
+}
+
+int partition_body_bytes(struct partition *p, uint64_t blob, uint64_t *out)
+{
+    int r = 0;
+    struct blob_row row = {0};
+    sqlite3_stmt *s = partition_use(p, ST_DIRECTORY, &r);
+    if (!s)
+        return r;
+    r = find_blob(p, s, blob, &row);
+    (void)sqlite3_reset(s); /* r says what was wrong */
+    if (r == 0)
+        *out = row.body_bytes;
+    return r;
 }
 
 /* ---------------------------------------------------------------- index */

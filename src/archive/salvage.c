@@ -628,8 +628,10 @@ int salvage_check(const char *dir, const char *name, partition_damage_fn *fn, vo
     struct salvage s = {.c = {.file = path.p, .fn = fn, .arg = arg, .health = &health},
                         .pages = {.file = -1, .log = -1}};
     int r = strbuf_failed(&path) ? -ENOMEM : collect(&s, path.p);
-    if (r == 0)
+    if (r == 0) {
+        checking_say(&s.c, 0, "SQLite can't read this file; it can be made again from what is right in it", NULL);
         r = give_all(&s);
+    }
     if (r == 0)
         say_rest(&s);
     salvage_fini(&s);

@@ -23,7 +23,7 @@ static const struct verb *const verbs[] = {
     &verb_subscriptions, &verb_ledger,  &verb_access,  &verb_worker,  &verb_sensor,  &verb_activate,
     &verb_log,           &verb_convert, &verb_merge,   &verb_import,  &verb_export,  &verb_baseline,
     &verb_config,        &verb_init,    &verb_token,   &verb_join,    &verb_doctor,  &verb_help,
-    &verb_version,
+    &verb_archive,       &verb_version,
 };
 static const struct verb_list all_verbs = {verbs, sizeof verbs / sizeof *verbs};
 

@@ -8,6 +8,7 @@
 extern const struct verb verb_access;
 extern const struct verb verb_activate;
 extern const struct verb verb_agent;
+extern const struct verb verb_archive;
 extern const struct verb verb_baseline;
 extern const struct verb verb_collect;
 extern const struct verb verb_config;

@@ -324,6 +324,33 @@ static void ends_what_is_too_much(void **state)
     }
 }
 
+/* Memory that ends anywhere ends the query and nothing else. */
+static void memory_ends_anywhere(void **state)
+{
+    (void)state;
+    static const char *const texts[] = {
+        "SELECT host, bucket(time, '10s'), median(n), counter_rate(time, n) FROM cpu GROUP BY 1, 2 ORDER BY "
+        "3",
+        "SELECT a.n, replace(a.host, 'a', 'b') FROM cpu_latest a JOIN cpu b ON a.host = b.host AND b.n IN "
+        "(5, 1005)",
+    };
+    struct sql_limits limits = {.bytes = 0};
+    fill_cpu();
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        bool is_done = false;
+        for (limits.bytes = 256; !is_done; limits.bytes += 64 + limits.bytes / 128) {
+            t.query.limits = &limits;
+            int r = run(&t, texts[i]);
+            if (r != 0 && r != E_LIMIT)
+                fail_msg("%zu bytes: %d %s", limits.bytes, r, t.why.message);
+            is_done = r == 0;
+            assert_true(limits.bytes < 64 << 20);
+        }
+        t.query.limits = NULL;
+        assert_string_equal(run_text(&t, "SELECT count(*) FROM cpu"), "400");
+    }
+}
+
 /* One call of a function can't be interrupted: whatever two lengths multiply in must be bounded. */
 static void long_calls_end(void **state)
 {
@@ -607,6 +634,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(says_what_is_wrong, set_up, tear_down),
         cmocka_unit_test_setup_teardown(only_reads, set_up, tear_down),
         cmocka_unit_test_setup_teardown(ends_what_is_too_much, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(memory_ends_anywhere, set_up, tear_down),
         cmocka_unit_test_setup_teardown(long_calls_end, set_up, tear_down),
         cmocka_unit_test_setup_teardown(stops_when_cancelled, set_up, tear_down),
         cmocka_unit_test_setup_teardown(one_statement_at_a_time, set_up, tear_down),

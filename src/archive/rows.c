@@ -160,11 +160,11 @@ static uint32_t count_bits(const uint64_t *bits, uint32_t from, uint32_t to)
 {
     uint32_t n = 0;
     for (; from < to && from % 64; from++)
-        n += bits[from / 64] >> from % 64 & 1;
+        n += (uint32_t)(bits[from / 64] >> from % 64 & 1);
     for (; from + 64 <= to; from += 64)
         n += (uint32_t)__builtin_popcountll(bits[from / 64]);
     for (; from < to; from++)
-        n += bits[from / 64] >> from % 64 & 1;
+        n += (uint32_t)(bits[from / 64] >> from % 64 & 1);
     return n;
 }
 

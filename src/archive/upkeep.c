@@ -1,0 +1,502 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* upkeep.c - see upkeep.h.
+ *
+ * What is known of each partition of raw rows is in memory: at which generation everything was done, and the
+ * ages of its event names. At start nothing is known, so each is looked at once: a merge that finds nothing
+ * to do, and tiers whose marks say that they are complete. Tiers without raw rows do not change any more.
+ *
+ * Rows older than what has gone are refused from then on (archive_set_floor): they would be the next to go,
+ * and a new partition beside the tiers of the old one would hide these. */
+#include "archive/upkeep.h"
+
+#include "archive/archive_internal.h"
+#include "archive/merge.h"
+#include "archive/reserve.h"
+#include "archive/retain.h"
+#include "base/mem.h"
+
+#include <errno.h>
+
+#define S(n)     (INT64_C(1000000000) * (n))
+#define LOOK_NS  S(30)  /* the folder is read so often */
+#define AGAIN_NS S(600) /* late rows are added to tiers no more often */
+#define RETRY_NS S(300) /* a partition that could not be worked on is left alone for so long */
+
+/* What has been done of a closed partition: each stage when the one before is. */
+enum stage {
+    MERGE_RAW,
+    MAKE_TIER,
+    /* then MERGE_TIER, for each tier in turn */ ALL_DONE = MAKE_TIER + 2 * TIERS
+};
+
+struct raw {
+    struct retain_file file;
+    int64_t to_ns; /* 0: not looked at yet */
+    uint64_t gen;  /* at which it was looked at last */
+    int stage;
+    bool is_closed;
+    uint64_t tiered_gen;       /* at which its tiers were complete */
+    bool is_hopeless;          /* they can't be made */
+    int64_t least_ns, most_ns; /* ages of its event names */
+    int64_t again_ns;          /* not before */
+    bool is_seen;              /* while the folder is read */
+};
+
+struct upkeep {
+    struct archive *a;
+    struct upkeep_options o;
+    struct retain_rules rules;
+    struct reserve *reserve;
+    struct retain_files files;
+    struct raw *raws; /* oldest first */
+    size_t n_raws, max_raws;
+    int64_t utc_ns, look_ns; /* now; when to read the folder again */
+    int64_t floor_ns;        /* what has gone */
+    /* The job at hand: */
+    int64_t job_from_ns; /* the partition's */
+    struct merge *merge;
+    struct tier *tier;
+    struct upkeep_counts counts;
+};
+
+/* ---------------------------------------------------------------- beginning and end */
+
+static void set_defaults(struct upkeep_options *o)
+{
+    static const int64_t ages[TIERS] = {S(30 * 86400), S(180 * 86400), S(1830 * INT64_C(86400))};
+    for (int i = 0; i < TIERS; i++)
+        o->keep_tier_ns[i] = o->keep_tier_ns[i] ? o->keep_tier_ns[i] : ages[i];
+    o->size_bytes = o->size_bytes ? o->size_bytes : UINT64_C(10) << 30;
+    o->late_ns = o->late_ns ? o->late_ns : S(3600);
+}
+
+int upkeep_create(struct archive *a, const struct upkeep_options *o, struct upkeep **out, struct diag *why)
+{
+    struct upkeep *u = mem_try_alloc(sizeof *u);
+    if (!u)
+        return -ENOMEM;
+    u->a = a;
+    u->o = *o;
+    u->floor_ns = INT64_MIN;
+    set_defaults(&u->o);
+    int r = retain_rules_init(&u->rules, o->keep, why);
+    if (r == 0)
+        r = reserve_open(archive_dir(a), 0, &u->reserve, why);
+    if (r < 0) {
+        upkeep_destroy(u);
+        return r;
+    }
+    retain_sweep(archive_dir(a));
+    *out = u;
+    return 0;
+}
+
+static void end_job(struct upkeep *u)
+{
+    if (u->merge) {
+        struct merge_counts c = merge_counts(u->merge);
+        u->counts.merges += c.commits;
+        u->counts.doubled += c.doubled;
+        u->counts.dropped += c.dropped;
+    }
+    if (u->tier)
+        u->counts.damaged += tier_counts(u->tier).damaged;
+    merge_destroy(u->merge);
+    tier_destroy(u->tier);
+    u->merge = NULL;
+    u->tier = NULL;
+}
+
+void upkeep_destroy(struct upkeep *u)
+{
+    if (!u)
+        return;
+    end_job(u);
+    reserve_close(u->reserve);
+    retain_rules_fini(&u->rules);
+    retain_files_fini(&u->files);
+    mem_free(u->raws);
+    mem_free(u);
+}
+
+struct upkeep_counts upkeep_counts(const struct upkeep *u)
+{
+    return u->counts;
+}
+
+/* ---------------------------------------------------------------- what there is */
+
+static struct raw *find_raw(struct upkeep *u, int64_t from_ns)
+{
+    for (size_t i = 0; i < u->n_raws; i++)
+        if (u->raws[i].file.from_ns == from_ns)
+            return &u->raws[i];
+    return NULL;
+}
+
+static const struct retain_file *find_file(const struct upkeep *u, int64_t from_ns, int64_t step_ns)
+{
+    for (size_t i = 0; i < u->files.n; i++)
+        if (u->files.files[i].from_ns == from_ns && u->files.files[i].step_ns == step_ns)
+            return &u->files.files[i];
+    return NULL;
+}
+
+static int know_raw(struct upkeep *u, const struct retain_file *f)
+{
+    struct raw *known = find_raw(u, f->from_ns);
+    if (!known) {
+        if (u->n_raws == u->max_raws) {
+            size_t max = u->max_raws ? u->max_raws * 2 : 16;
+            struct raw *all = mem_try_resize(u->raws, max * sizeof *all);
+            if (!all)
+                return -ENOMEM;
+            u->raws = all;
+            u->max_raws = max;
+        }
+        size_t at = u->n_raws++;
+        for (; at > 0 && u->raws[at - 1].file.from_ns > f->from_ns; at--)
+            u->raws[at] = u->raws[at - 1];
+        known = &u->raws[at];
+        *known = (struct raw){.stage = ALL_DONE};
+    }
+    known->file = *f;
+    known->is_seen = true;
+    return 0;
+}
+
+static struct partition_span span_of(const struct raw *raw, int64_t step_ns)
+{
+    return (struct partition_span){raw->file.from_ns, raw->to_ns, step_ns};
+}
+
+/* Where a partition ends that is not open: as the file says, else as those do that are made now. */
+static int64_t end_of(const struct upkeep *u, const struct retain_file *f)
+{
+    struct partition *p;
+    struct diag why;
+    int64_t to = f->from_ns + u->a->o.partition_ns;
+    if (partition_open(archive_dir(u->a), f->name, 0, NULL, &p, &why) < 0)
+        return to;
+    to = partition_span(p)->to_ns;
+    partition_close(p);
+    return to;
+}
+
+/* Rows before what is kept would go at once; those of partitions of which only tiers are left, too. */
+static void raise_floor(struct upkeep *u)
+{
+    int64_t longest = retain_rules_longest(&u->rules);
+    for (size_t i = 0; i < u->files.n; i++) {
+        const struct retain_file *f = &u->files.files[i];
+        if (f->step_ns && !find_raw(u, f->from_ns)) {
+            int64_t to = f->from_ns + u->a->o.partition_ns;
+            u->floor_ns = to > u->floor_ns ? to : u->floor_ns;
+        }
+    }
+    int64_t by_age = u->utc_ns > INT64_MIN + longest ? u->utc_ns - longest : INT64_MIN;
+    archive_set_floor(u->a, by_age > u->floor_ns ? by_age : u->floor_ns);
+}
+
+static int look(struct upkeep *u)
+{
+    int r = retain_files_list(archive_dir(u->a), &u->files);
+    size_t kept = 0;
+    for (size_t i = 0; i < u->n_raws; i++)
+        u->raws[i].is_seen = false;
+    for (size_t i = 0; r == 0 && i < u->files.n; i++)
+        if (u->files.files[i].step_ns == 0)
+            r = know_raw(u, &u->files.files[i]);
+    if (r < 0)
+        return r;
+    for (size_t i = 0; i < u->n_raws; i++)
+        if (u->raws[i].is_seen)
+            u->raws[kept++] = u->raws[i];
+    u->n_raws = kept;
+    u->counts.size_bytes = u->files.size_bytes;
+    raise_floor(u);
+    return 0;
+}
+
+static bool see_name(void *arg, const struct partition_section *s)
+{
+    void **both = arg;
+    struct raw *raw = both[1];
+    int64_t age = retain_rules_age(&((struct upkeep *)both[0])->rules, s->s.name);
+    raw->least_ns = age < raw->least_ns ? age : raw->least_ns;
+    raw->most_ns = age > raw->most_ns ? age : raw->most_ns;
+    return true;
+}
+
+static bool is_past(const struct upkeep *u, const struct raw *r, int64_t age_ns)
+{
+    return u->utc_ns - age_ns >= r->to_ns; /* ages are years, not centuries */
+}
+
+/* What has changed about the partition since it was looked at. */
+static int inspect(struct upkeep *u, struct raw *raw)
+{
+    struct partition_span span = {raw->file.from_ns, raw->file.from_ns + u->a->o.partition_ns, 0};
+    void *both[] = {u, raw};
+    int r = 0;
+    struct partition *p = archive_partition(u->a, &span, &r);
+    if (!p)
+        return r;
+    raw->to_ns = partition_span(p)->to_ns;
+    bool is_closed = raw->to_ns <= u->utc_ns - u->o.late_ns;
+    uint64_t gen = partition_gen(p);
+    if (gen == raw->gen && is_closed == raw->is_closed)
+        return 0;
+    raw->least_ns = INT64_MAX;
+    raw->most_ns = 0;
+    r = partition_sections(p, SLICE_LIT(""), INT64_MIN, INT64_MAX, see_name, both);
+    raw->gen = gen;
+    raw->is_closed = is_closed;
+    raw->stage = MERGE_RAW;
+    return r;
+}
+
+/* ---------------------------------------------------------------- jobs */
+
+/* Event names whose age is past, of the partition of the job; when its tiers are complete. */
+static bool drops(void *arg, struct slice name)
+{
+    struct upkeep *u = arg;
+    struct raw *raw = find_raw(u, u->job_from_ns);
+    return raw && raw->is_closed && (raw->is_hopeless || raw->tiered_gen == raw->gen) &&
+           is_past(u, raw, retain_rules_age(&u->rules, name));
+}
+
+static int begin_merge(struct upkeep *u, const struct raw *raw, int64_t step_ns)
+{
+    struct partition_span span = span_of(raw, step_ns);
+    uint64_t borders[TIERS];
+    struct merge_options o = {.is_closed = raw->is_closed, .borders = borders};
+    int r = 0;
+    for (int i = 0; r == 0 && i < TIERS; i++) {
+        struct partition_span tier = {span.from_ns, span.to_ns, tier_steps[i]};
+        if (tier.step_ns > step_ns && find_file(u, span.from_ns, tier.step_ns))
+            r = tier_mark(u->a, &tier, &borders[o.n_borders++]);
+    }
+    if (step_ns == 0) {
+        o.drops = drops;
+        o.arg = u;
+    }
+    return r < 0 ? r : merge_create(u->a, &span, &o, &u->merge);
+}
+
+/* Of the stages MAKE_TIER and on: which tier, and of what it is made: the finest below that fits. */
+static bool find_tier(const struct raw *raw, struct partition_span *from, int64_t *step_ns)
+{
+    *from = span_of(raw, 0);
+    *step_ns = tier_steps[(raw->stage - MAKE_TIER) / 2];
+    if (!tier_fits(from, *step_ns))
+        return false;
+    for (int i = 0; i < TIERS && tier_steps[i] < *step_ns; i++)
+        if (tier_fits(from, tier_steps[i]))
+            from->step_ns = tier_steps[i];
+    return tier_fits(from, *step_ns);
+}
+
+/* Begins what the stage asks for. 1: there is a job; 0: nothing is to be done for it. */
+static int begin_stage(struct upkeep *u, struct raw *raw)
+{
+    struct partition_span from;
+    int64_t step_ns;
+    u->job_from_ns = raw->file.from_ns;
+    int r = 0;
+    if (raw->stage == MERGE_RAW)
+        r = begin_merge(u, raw, 0);
+    else if (!find_tier(raw, &from, &step_ns))
+        return 0;
+    else if ((raw->stage - MAKE_TIER) % 2 == 0)
+        r = tier_create(u->a, &from, step_ns, &u->tier);
+    else if (find_file(u, raw->file.from_ns, step_ns))
+        r = begin_merge(u, raw, step_ns);
+    else
+        return 0;
+    return r < 0 ? r : 1;
+}
+
+static void next_stage(struct upkeep *u, struct raw *raw)
+{
+    raw->stage = raw->is_closed ? raw->stage + 1 : ALL_DONE;
+    if (raw->stage >= ALL_DONE && raw->is_closed)
+        raw->tiered_gen = raw->gen;
+    if (raw->stage >= ALL_DONE)
+        raw->again_ns = u->utc_ns + (raw->is_closed ? AGAIN_NS : 0);
+}
+
+/* The partition is left alone for a while; and if its tiers can't be made, it need not wait for them to go.
+ */
+static int put_off(struct upkeep *u, struct raw *raw, int r)
+{
+    raw->is_hopeless = raw->is_hopeless || raw->stage >= MAKE_TIER || r == E_DAMAGE;
+    raw->stage = ALL_DONE;
+    raw->gen = 0;
+    raw->again_ns = u->utc_ns + RETRY_NS;
+    return r;
+}
+
+static int step_job(struct upkeep *u)
+{
+    bool is_tier = u->tier;
+    int r = is_tier ? tier_step(u->tier) : merge_step(u->merge);
+    if (r > 0)
+        return 1;
+    uint64_t dropped = is_tier ? 0 : merge_counts(u->merge).dropped;
+    bool is_made = is_tier && tier_counts(u->tier).chunks;
+    u->counts.tiers += is_made;
+    end_job(u);
+    struct raw *raw = find_raw(u, u->job_from_ns);
+    if (!raw)
+        return 1;
+    if (r < 0)
+        return put_off(u, raw, r);
+    if (is_made)
+        u->look_ns = 0; /* its file is new */
+    if (dropped)
+        raw->gen = 0; /* other names, other ages */
+    else
+        next_stage(u, raw);
+    return 1;
+}
+
+/* The next partition that something is to be done for. */
+static int choose_job(struct upkeep *u)
+{
+    for (size_t i = 0; i < u->n_raws; i++) {
+        struct raw *raw = &u->raws[i];
+        if (raw->again_ns > u->utc_ns)
+            continue;
+        int r = raw->stage >= ALL_DONE ? inspect(u, raw) : 0;
+        if (r == 0 && raw->stage >= ALL_DONE && raw->is_closed && is_past(u, raw, raw->least_ns) &&
+            !is_past(u, raw, raw->most_ns))
+            raw->stage = MERGE_RAW; /* some of its names go */
+        while (r == 0 && raw->stage < ALL_DONE) {
+            r = begin_stage(u, raw);
+            if (r == 0)
+                next_stage(u, raw);
+        }
+        if (r < 0)
+            return put_off(u, raw, r);
+        if (r > 0)
+            return 1;
+    }
+    return 0;
+}
+
+/* ---------------------------------------------------------------- what goes */
+
+static int take_away(struct upkeep *u, const struct retain_file *f, bool is_shed, const char *why)
+{
+    struct retain_file file = *f;
+    int64_t to = end_of(u, &file);
+    uint64_t rows = 0;
+    int r = retain_remove(u->a, &file, &rows);
+    u->look_ns = 0;
+    if (r < 0)
+        return r;
+    u->counts.removed++;
+    u->counts.removed_rows += rows;
+    if (is_shed && file.step_ns == 0)
+        archive_count_shed(u->a, rows);
+    if (file.step_ns == 0 && to > u->floor_ns)
+        u->floor_ns = to;
+    if (u->o.gone)
+        u->o.gone(u->o.arg, file.name, rows, why);
+    return 1;
+}
+
+/* Its tiers have all of it, or there can be none. What has come since it was looked at is worked on first. */
+static bool may_go(struct upkeep *u, struct raw *raw)
+{
+    if (raw->is_hopeless)
+        return true;
+    if (inspect(u, raw) < 0 || raw->stage < ALL_DONE)
+        raw->again_ns = 0;
+    return raw->is_closed && raw->stage >= ALL_DONE && raw->tiered_gen == raw->gen;
+}
+
+static int drop_old_raw(struct upkeep *u)
+{
+    for (size_t i = 0; i < u->n_raws; i++) {
+        struct raw *raw = &u->raws[i];
+        if (raw->to_ns && raw->is_closed && is_past(u, raw, raw->most_ns) && may_go(u, raw))
+            return take_away(u, &raw->file, false, "its events are older than they are kept");
+    }
+    return 0;
+}
+
+static int drop_old_tier(struct upkeep *u)
+{
+    for (size_t i = 0; i < u->files.n; i++) {
+        const struct retain_file *f = &u->files.files[i];
+        for (int k = 0; k < TIERS; k++)
+            if (f->step_ns == tier_steps[k] && !find_raw(u, f->from_ns) &&
+                f->from_ns + u->a->o.partition_ns <= u->utc_ns - u->o.keep_tier_ns[k] &&
+                end_of(u, f) <= u->utc_ns - u->o.keep_tier_ns[k])
+                return take_away(u, f, false, "the tier is older than it is kept");
+    }
+    return 0;
+}
+
+/* The oldest partition of raw rows but the newest; then tiers, the finest first; NULL: there is none. One
+ * that is closed waits for its tiers, unless it can't wait. */
+static const struct retain_file *find_least_needed(struct upkeep *u, bool can_wait)
+{
+    if (u->n_raws > 1) {
+        bool is_ready = !can_wait || !u->raws[0].is_closed || may_go(u, &u->raws[0]);
+        return is_ready ? &u->raws[0].file : NULL;
+    }
+    for (int k = 0; k < TIERS; k++)
+        for (size_t i = 0; i < u->files.n; i++)
+            if (u->files.files[i].step_ns == tier_steps[k])
+                return &u->files.files[i];
+    return NULL;
+}
+
+static int drop_for_size(struct upkeep *u)
+{
+    if (u->files.size_bytes <= u->o.size_bytes)
+        return 0;
+    const struct retain_file *f = find_least_needed(u, true);
+    return f ? take_away(u, f, true, "the archive is larger than it may be") : 0;
+}
+
+static int drop_something(struct upkeep *u)
+{
+    int r = drop_old_raw(u);
+    if (r == 0)
+        r = drop_old_tier(u);
+    return r ? r : drop_for_size(u);
+}
+
+int upkeep_make_room(struct upkeep *u)
+{
+    end_job(u); /* it holds a transaction, or is about to write */
+    if (reserve_release(u->reserve))
+        return 1;
+    if (look(u) < 0)
+        return 0;
+    const struct retain_file *f = find_least_needed(u, false);
+    return f && take_away(u, f, true, "the disk is full") > 0;
+}
+
+/* ---------------------------------------------------------------- steps */
+
+int upkeep_step(struct upkeep *u, int64_t utc_ns)
+{
+    int r = 0;
+    u->utc_ns = utc_ns;
+    if (u->merge || u->tier)
+        return step_job(u);
+    if (utc_ns >= u->look_ns || utc_ns < u->look_ns - LOOK_NS) {
+        u->look_ns = utc_ns + LOOK_NS;
+        r = look(u);
+        (void)reserve_refill(u->reserve); /* no room: later */
+    }
+    if (r == 0)
+        r = choose_job(u);
+    return r ? r : drop_something(u);
+}

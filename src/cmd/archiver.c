@@ -37,6 +37,7 @@ struct archiver {
     bool is_stopping;
     struct call *calls, **calls_end;
     struct archive_counts counts; /* as of the last tick */
+    struct upkeep_counts kept;
     uint64_t cursor, appended;    /* records: on disk, and seen by queries */
     struct archive_state state;   /* has a lock of its own */
     /* The thread's: */
@@ -75,6 +76,7 @@ static void publish(struct archiver *a)
     uint64_t cursor = archive_cursor(a->archive, &a->source);
     pthread_mutex_lock(&a->lock);
     a->counts = counts;
+    a->kept = upkeep_counts(a->upkeep);
     a->cursor = cursor;
     pthread_mutex_unlock(&a->lock);
 }
@@ -88,9 +90,27 @@ static void read_again(struct archiver *a)
     a->record = 0;
 }
 
+static void say_gone(void *arg, const char *name, uint64_t rows, const char *what)
+{
+    const struct archiver *a = arg;
+    log_info("archive %s: %s is gone, with %" PRIu64 " rows: %s", archive_dir(a->archive), name, rows, what);
+}
+
+/* A step of merging, tiers, retention: true, there is more of it. */
+static bool keep_up(struct archiver *a)
+{
+    int r = upkeep_step(a->upkeep, clock_utc_ns());
+    if (r < 0)
+        log_error("archive %s: a partition can't be kept in order: %s; it is left alone for a while",
+                  archive_dir(a->archive), err_text(r));
+    return r > 0;
+}
+
 static void tick(struct archiver *a)
 {
     int r = archive_tick(a->archive, clock_mono_ns(), clock_utc_ns());
+    while (r == -ENOSPC && upkeep_make_room(a->upkeep))
+        r = archive_flush(a->archive);
     if (r == -ESTALE)
         read_again(a);
     say(a, r == -ESTALE ? -EIO : r, "can't be written");
@@ -229,6 +249,7 @@ static void *run(void *arg)
         pthread_mutex_unlock(&a->lock);
         has_more = number && read_some(a, number, settled);
         tick(a);
+        has_more |= keep_up(a); /* however much there is to read */
         pthread_mutex_lock(&a->lock);
     }
     answer_calls(a);
@@ -260,7 +281,11 @@ static int open_archive(struct archiver *a, const struct archiver_options *o, st
         return r;
     for (size_t i = 0; i < catalog_troubles(archive_catalog(a->archive)); i++)
         log_error("archive %s: %s", o->archive.dir, catalog_trouble_at(archive_catalog(a->archive), i));
-    return lifeline_follow(a->archive, &ids, &a->lifeline, why);
+    r = lifeline_follow(a->archive, &ids, &a->lifeline, why);
+    struct upkeep_options upkeep = o->upkeep;
+    upkeep.gone = say_gone;
+    upkeep.arg = a;
+    return r < 0 ? r : upkeep_create(a->archive, &upkeep, &a->upkeep, why);
 }
 
 static int init_wake(struct archiver *a)
@@ -321,6 +346,7 @@ void archiver_destroy(struct archiver *a)
     }
     journal_batches_close(a->batches);
     journal_close(a->journal);
+    upkeep_destroy(a->upkeep);
     archive_close(a->archive);
     lifeline_destroy(a->lifeline);
     selector_destroy(a->selector);
@@ -378,6 +404,7 @@ void archiver_status(void *arg, struct args_writer *out)
     struct archiver *a = arg;
     pthread_mutex_lock(&a->lock);
     struct archive_counts c = a->counts;
+    struct upkeep_counts kept = a->kept;
     uint64_t lag = a->settled > a->appended ? a->settled - a->appended : 0, cursor = a->cursor;
     pthread_mutex_unlock(&a->lock);
     args_add_uint(out, "archive.taken", c.taken);
@@ -395,4 +422,8 @@ void archiver_status(void *arg, struct args_writer *out)
     args_add_uint(out, "archive.streams", c.streams);
     args_add_uint(out, "archive.memory", c.head_bytes);
     args_add_uint(out, "archive.rows_in_memory", c.head_rows);
+    args_add_uint(out, "archive.size", kept.size_bytes);
+    args_add_uint(out, "archive.merges", kept.merges);
+    args_add_uint(out, "archive.tiers", kept.tiers);
+    args_add_uint(out, "archive.partitions_gone", kept.removed);
 }

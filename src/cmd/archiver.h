@@ -8,6 +8,7 @@
 #define GRIDLINE_CMD_ARCHIVER_H
 
 #include "archive/archive.h"
+#include "archive/upkeep.h"
 #include "event/archived.h"
 #include "event/select.h"
 #include "net/control.h"
@@ -15,7 +16,8 @@
 struct archiver_options {
     const char *journal; /* folder */
     struct archive_options archive;
-    struct select_spec select; /* what is archived */
+    struct select_spec select;     /* what is archived */
+    struct upkeep_options upkeep; /* how long; gone is the archiver's */
 };
 
 struct archiver;

@@ -138,7 +138,10 @@ static int open_archive(const struct gateway_config *c, struct archive_part *p, 
                                                    .ids = a->ids},
                                        .select = {.events = slice_str(a->events),
                                                   .hosts = slice_str(a->hosts),
-                                                  .where = slice_str(a->where)}};
+                                                  .where = slice_str(a->where)},
+                                       .upkeep = {.keep = a->keep,
+                                                  .keep_tier_ns = {a->keep_10s, a->keep_1m, a->keep_1h},
+                                                  .size_bytes = a->size}};
     if (!*a->dir)
         return 0;
     int r = archiver_create(&o, &p->archiver, why);

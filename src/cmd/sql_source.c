@@ -77,7 +77,8 @@ static int ask_remote(struct sql_source *s, struct slice text, struct diag *why)
                                             .rows = o->rows,
                                             .progress = on_remote_progress,
                                             .arg = s};
-    return ask_query_open(&ask, &query, &s->remote, why);
+    int r = ask_query_open(&ask, &query, &s->remote, why);
+    return r == -ENOENT ? -ENOTCONN : r; /* a socket that is not there; nothing that was asked for */
 }
 
 static int next_remote(struct sql_source *s, struct diag *why)

@@ -259,6 +259,8 @@ static void ask(struct http_request *r, const struct query_text *text)
     int e = sql_ask(r->options->query, &a->asker, r->who, text, &a->query, &why);
     if (e < 0)
         api_query_problem(r, e, &why);
+    else
+        http_watch(r);
 }
 
 void api_sql(struct http_request *r)

@@ -302,6 +302,20 @@ void http_end_soon(struct http_request *r)
         connection_phase(r->connection, PHASE_WRITING); /* no memory: its time ends it */
 }
 
+/* evhttp does not read while a request is answered, and would not know what to do with bytes that come then:
+ * they stay where they are until it reads on, up to the watermark. It does the same once it writes. */
+void http_watch(struct http_request *r)
+{
+    struct bufferevent *io = r->connection->io;
+    bufferevent_data_cb on_write = NULL;
+    bufferevent_event_cb on_event = NULL;
+    void *arg = NULL;
+    bufferevent_getcb(io, NULL, &on_write, &on_event, &arg);
+    bufferevent_setcb(io, NULL, on_write, on_event, arg);
+    (void)bufferevent_enable(io,
+                             EV_READ); /* without, the client's leaving is noticed when it is written to */
+}
+
 size_t http_waiting(const struct http_request *r)
 {
     return evbuffer_get_length(bufferevent_get_output(r->connection->io));

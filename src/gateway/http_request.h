@@ -82,6 +82,9 @@ void http_end(struct http_request *r);
 void http_abort(struct http_request *r);
 /* Bytes that wait for the client. */
 size_t http_waiting(const struct http_request *r);
+/* From now on it is noticed when the client leaves, although nothing has been sent yet: for an answer that is
+ * long in coming. A client that only closes its own side has left, too. */
+void http_watch(struct http_request *r);
 /* Ends it from the loop, after what runs now: for what must not end within a call. */
 void http_end_soon(struct http_request *r);
 

@@ -218,8 +218,8 @@ GRIDLINE_API gridline_query *gridline_query_open(gridline_consumer *c, size_t ga
 GRIDLINE_API void gridline_query_close(gridline_query *q);
 
 /* 1: a row; 0: there are no more. -EAGAIN: none came within timeout_ms (0: look, do not wait; -1: no limit);
- * -EINTR: a signal came; both: call again. Others: it failed, after the rows that were given:
- * gridline_query_why says why, and gridline_query_status what kind of failure the gateway says it is. */
+ * call again. Others: it failed, after the rows that were given: gridline_query_why says why, and
+ * gridline_query_status what kind of failure the gateway says it is. */
 GRIDLINE_API int gridline_query_next(gridline_query *q, int timeout_ms);
 /* Asks the gateway to stop. gridline_query_next gives -ECANCELED then, or the rows that were on their way. */
 GRIDLINE_API void gridline_query_cancel(gridline_query *q);

@@ -529,8 +529,8 @@ def case_library(work):
     def run(*argv):
         return subprocess.run([example, gateway, *argv], capture_output=True, text=True, timeout=grid.PATIENCE)
 
-    out = run("SELECT host, id, NULL AS nothing, 1.5 AS x FROM job_start ORDER BY id")
-    assert out.returncode == 0 and out.stdout == "host\tid\tnothing\tx\n" + "".join(f"web1\t{i}\t\t1.5\n" for i in range(3)), out
+    out = run("SELECT host, id, NULL AS missing, 1.5 AS x FROM job_start ORDER BY id")
+    assert out.returncode == 0 and out.stdout == "host\tid\tmissing\tx\n" + "".join(f"web1\t{i}\t\t1.5\n" for i in range(3)), out
     out = run("SELECT host FROM job_start WHERE id > 5")
     assert out.returncode == 0 and out.stdout == "host\n", out
     out = run("SELECT * FORM x")

@@ -141,6 +141,22 @@ static void rows_go_there_and_back(void **state)
     strbuf_fini(&out);
 }
 
+/* That of docs/protocol.md. */
+static void bytes_are_as_documented(void **state)
+{
+    (void)state;
+    struct strbuf out = {0};
+    const struct slice columns[] = {{"a", 1}, {"b", 1}};
+    result_begin(&out, columns, 2);
+    result_put(&out, value_int(1));
+    result_put(&out, value_text(SLICE_LIT("x")));
+    assert_true(slice_eq(strbuf_slice(&out), SLICE_LIT("\x01\x01\x02\x01"
+                                                       "a\x01"
+                                                       "b\x01\x02\x05\x01"
+                                                       "x")));
+    strbuf_fini(&out);
+}
+
 static void pieces_are_checked(void **state)
 {
     (void)state;
@@ -171,7 +187,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(query_goes_there_and_back),    cmocka_unit_test(a_text_has_limits),
         cmocka_unit_test(the_others_go_there_and_back), cmocka_unit_test(rows_go_there_and_back),
-        cmocka_unit_test(pieces_are_checked),
+        cmocka_unit_test(bytes_are_as_documented),      cmocka_unit_test(pieces_are_checked),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

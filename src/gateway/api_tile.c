@@ -148,6 +148,8 @@ static void ask(struct http_request *r, struct slice text)
     int e = sql_ask(r->options->query, &a->asker, r->who, &question, &a->query, &why);
     if (e < 0)
         api_query_problem(r, e, &why);
+    else
+        http_watch(r);
 }
 
 void api_tile(struct http_request *r)

@@ -75,6 +75,16 @@ static void list_names(struct archived_state *f, struct catalog *c, struct strbu
     }
 }
 
+static void add_overflow(void *arg, const uint8_t producer[16], uint32_t streams, uint64_t rows)
+{
+    struct archive_state *s = arg;
+    if (s->found.n_overflow == ARCHIVED_OVERFLOW_MAX)
+        return;
+    struct archived_overflow *o = &s->found_overflow[s->found.n_overflow++];
+    *o = (struct archived_overflow){.streams = streams, .rows = rows};
+    memcpy(o->producer, producer, sizeof o->producer);
+}
+
 void archive_state_look(struct archive_state *s, struct archive *a, int trouble)
 {
     int64_t now = clock_mono_ns();
@@ -88,10 +98,12 @@ void archive_state_look(struct archive_state *s, struct archive *a, int trouble)
     s->found.to_ns = s->newest_ns > s->found.to_ns ? s->newest_ns : s->found.to_ns;
     s->found.from_ns = s->found.from_ns ? s->found.from_ns : s->oldest_ns;
     list_names(&s->found, archive_catalog(a), &names);
+    archive_each_overflow(a, add_overflow, s);
     pthread_mutex_lock(&s->lock);
     struct strbuf old = s->names;
     s->seen = s->found;
     s->names = names;
+    memcpy(s->overflow, s->found_overflow, sizeof s->overflow);
     pthread_mutex_unlock(&s->lock);
     strbuf_fini(&old);
 }
@@ -102,7 +114,9 @@ void archive_state_get(struct archive_state *s, struct archived_state *out)
     pthread_mutex_lock(&s->lock);
     *out = s->seen;
     strbuf_add_slice(&s->given, strbuf_slice(&s->names));
+    memcpy(s->given_overflow, s->overflow, sizeof s->given_overflow);
     pthread_mutex_unlock(&s->lock);
+    out->overflow = s->given_overflow;
     out->names = strbuf_failed(&s->given) ? SLICE_LIT("") : strbuf_slice(&s->given);
 }
 

@@ -12,14 +12,17 @@
 
 struct archive_state {
     pthread_mutex_t lock;
-    struct archived_state seen; /* with the lock, as names */
+    struct archived_state seen; /* with the lock, as the next two */
     struct strbuf names;
+    struct archived_overflow overflow[ARCHIVED_OVERFLOW_MAX];
     /* The archiver's: */
     struct archived_state found; /* being found out */
+    struct archived_overflow found_overflow[ARCHIVED_OVERFLOW_MAX];
     int64_t newest_ns, oldest_ns; /* of the events appended in this run; 0 = none */
     int64_t looked_ns;            /* monotonic; 0 = never */
     /* The loop's: */
     struct strbuf given;
+    struct archived_overflow given_overflow[ARCHIVED_OVERFLOW_MAX];
 };
 
 void archive_state_init(struct archive_state *s);

@@ -8,9 +8,16 @@
 
 #include <stdint.h>
 
-enum { ARCHIVED_NAMES_MAX = 8000, ARCHIVED_TEXT_MAX = 4096 }; /* bytes */
+enum { ARCHIVED_NAMES_MAX = 8000, ARCHIVED_TEXT_MAX = 4096 /* bytes */, ARCHIVED_OVERFLOW_MAX = 64 };
 
-/* As it was a few seconds ago. Text is borrowed until it is asked for again. */
+/* A producer with more streams than it may have: rows of the others are in overflow streams. */
+struct archived_overflow {
+    uint8_t producer[16];
+    uint32_t streams; /* that it has of its own */
+    uint64_t rows;    /* in overflow streams, since the archive runs */
+};
+
+/* As it was a few seconds ago. Text is borrowed until it is asked for again, and so are lists. */
 struct archived_state {
     int trouble;            /* the error it has now; 0 = it works */
     int64_t from_ns, to_ns; /* of the events it holds; both 0: none, or not known yet */
@@ -18,6 +25,8 @@ struct archived_state {
     uint64_t lag; /* records of the journal that it has not read */
     struct slice names; /* of events, by commas; as many as ARCHIVED_NAMES_MAX has room for */
     uint64_t n_names;
+    const struct archived_overflow *overflow; /* the first ARCHIVED_OVERFLOW_MAX found */
+    size_t n_overflow;
     const char *dir;
 };
 

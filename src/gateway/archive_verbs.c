@@ -40,6 +40,7 @@ static void show(void *arg, struct control_turn *t)
     args_add_uint(&row, "partitions", s.partitions);
     args_add_uint(&row, "bytes", s.bytes);
     args_add_uint(&row, "lag_records", s.lag);
+    args_add_uint(&row, "overflow_producers", s.n_overflow);
     args_add_text(&row, "dir", slice_str(s.dir));
     args_add_text(&row, "events", s.names);
     if (control_row(t, args_of(&row)))
@@ -108,5 +109,6 @@ static const struct control_verb verbs[] = {{"archive", ACCESS_LOOKUP, show},
 
 int archive_verbs_add(struct control *c, const struct gateway_archive *archive)
 {
+    control_set_archive(c, archive);
     return control_add(c, verbs, sizeof verbs / sizeof *verbs, (void *)(uintptr_t)archive);
 }

@@ -8,6 +8,7 @@
 #include "event/block.h"
 #include "gateway/control_order.h"
 #include "gateway/control_rows.h"
+#include "gateway/gateway.h"
 
 #include <errno.h>
 #include <stdarg.h>
@@ -58,7 +59,8 @@ struct control {
     struct block_writer *writer; /* of rows that are events, for those who take them as bytes */
     struct strbuf block;
     struct workers *workers;
-    const struct directory *directory; /* NULL = none */
+    const struct directory *directory;     /* NULL = none */
+    const struct gateway_archive *archive; /* NULL = none */
     struct ledger *ledger;
     struct orders orders;
     struct listing listings[LISTINGS];
@@ -172,7 +174,10 @@ static void reply_accounts(struct control *c, const struct frame_control *q, str
     struct rows_end end;
     struct reply reply = {c, q->request};
     const struct rows_out out = {&reply, give_known};
-    if (rows_of_accounts(&l->list, c->ledger, c->workers, &out, &end) < 0)
+    struct archived_state archived;
+    if (c->archive)
+        c->archive->state(c->archive->arg, &archived);
+    if (rows_of_accounts(&l->list, c->ledger, c->workers, c->archive ? &archived : NULL, &out, &end) < 0)
         control_reply_text(c->replying, q->request, CONTROL_FAILED, "the gateway is out of memory");
     else
         end_page(c, q->request, &end, l->number);
@@ -374,6 +379,11 @@ struct control *control_create(struct event_base *base, struct workers *workers,
 void control_set_directory(struct control *c, const struct directory *d)
 {
     c->directory = d;
+}
+
+void control_set_archive(struct control *c, const struct gateway_archive *a)
+{
+    c->archive = a;
 }
 
 void control_destroy(struct control *c)

@@ -76,6 +76,7 @@ struct control_verb {
 
 struct control;
 struct directory;
+struct gateway_archive;
 /* The verbs are borrowed for good. -ENOMEM. */
 int control_add(struct control *c, const struct control_verb *verbs, size_t n, void *arg);
 /* The verbs there are, and what one has to be allowed for each. */
@@ -87,6 +88,8 @@ void control_destroy(struct control *c);                                  /* NUL
 
 /* Rows of hosts have what the directory knows of them from now on. Borrowed; NULL = none. */
 void control_set_directory(struct control *c, const struct directory *d);
+/* Rows of the ledger say whose streams are too many for the archive from now on. The same. */
+void control_set_archive(struct control *c, const struct gateway_archive *a);
 
 /* Answers now or later, by asker->answer; always ends with a status that is not CONTROL_MORE. */
 void control_ask(struct control *c, struct control_asker *asker, const struct frame_control *question);

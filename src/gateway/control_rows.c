@@ -383,8 +383,19 @@ static void add_account(struct args_writer *row, const struct account *a, const 
     add_tail(row, a, sender);
 }
 
+static void add_overflow(struct args_writer *row, const struct account *a, const struct archived_state *archived)
+{
+    for (size_t i = 0; archived && i < archived->n_overflow; i++) {
+        const struct archived_overflow *o = &archived->overflow[i];
+        if (memcmp(o->producer, a->origin.producer, sizeof o->producer) != 0)
+            continue;
+        args_add_uint(row, "archive_streams", o->streams);
+        args_add_uint(row, "archive_overflow", o->rows);
+    }
+}
+
 int rows_of_accounts(struct rows_list *list, const struct ledger *l, struct workers *ws,
-                     const struct rows_out *out, struct rows_end *end)
+                     const struct archived_state *archived, const struct rows_out *out, struct rows_end *end)
 {
     *end = (struct rows_end){0};
     struct page p = {.out = out, .end = end};
@@ -392,8 +403,10 @@ int rows_of_accounts(struct rows_list *list, const struct ledger *l, struct work
         const struct rows_account *one = &list->v[list->at];
         const struct account *a = ledger_find(l, &one->origin);
         args_writer_reset(&p.row);
-        if (a)
+        if (a) {
             add_account(&p.row, a, one->worker ? workers_by_id(ws, one->worker) : NULL);
+            add_overflow(&p.row, a, archived);
+        }
         if (!a || give(&p))
             list->at++;
     }

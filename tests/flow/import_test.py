@@ -469,5 +469,35 @@ def case_directory(work):
     g.stop()
 
 
+def case_cardinality(work):
+    """A producer with too many streams: nothing is lost, the rows beyond are counted, and the ledger says whose they are."""
+    limit, samples = 4, 3
+    g = Gateway(GATEWAY, work, "gateway", "127.0.0.1:0",
+                settings=[f"archive.dir={work}/archive", f"archive.streams={limit}"]).start()
+    root = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "fixtures", "hosts", "many-disks")
+    many, few = work + "/many.glb", write(work + "/few.ndjson", events(100))
+    subprocess.run([GRIDLINE, "sense", "disk", "-n", str(samples), "-i", "10ms", "--root", root, "-t", "binary", "-o", many],
+                   check=True)
+    want = read_as_json(many)
+    disks = len(want) // samples
+    assert disks > 2 * limit, disks
+    ids = [row["id"] for row in into(g, few, many)[0]]
+
+    def accounts():
+        return {r["producer"]: r for r in g.rows("ledger", "--long")}
+
+    wait_for(lambda: accounts()[ids[1]].get("archive_overflow") == (disks - limit) * samples, "the ledger to name it")
+    rows = accounts()
+    assert "archive_overflow" not in rows[ids[0]], rows[ids[0]]
+    out = work + "/out.glb"
+    for folder in (False, True):
+        if folder:
+            g.stop()
+            archived(work + "/archive", "-e", "disk", "-o", out)
+        else:
+            g.gridline("export", "-e", "disk", "-o", out)
+        same(read_as_json(out), want)
+
+
 if __name__ == "__main__":
     grid.main(globals(), sys.argv)

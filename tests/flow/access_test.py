@@ -64,7 +64,9 @@ VERBS = {
     "worker.suspend": "control", "worker.resume": "control", "worker.kill": "control", "worker.set": "control",
     "sensor.start": "control", "sensor.stop": "control", "sensor.set": "control", "sensor.list": "control",
     "activate": "control", "access": None,
+    "archive": "lookup", "baseline.set": "control", "baseline.remove": "control",
 }
+WHOLE = ("status", "archive")  # about everything at once: for those who may look up everything
 # Enough to be understood, nothing that is done. The workers here answer to nobody, so they are not waited for.
 VERB_VALUES = {
     "worker.suspend": {"dry_run": True}, "worker.resume": {"dry_run": True}, "worker.kill": {"dry_run": True},
@@ -74,6 +76,7 @@ VERB_VALUES = {
     "sensor.set": {"dry_run": True, "sensor": "cpu", "set.every": "2s", "timeout_ms": 1},
     "sensor.list": {"timeout_ms": 1}, "activate": {"dry_run": True, "pattern": "x", "level": "info", "timeout_ms": 1},
     "subscription.remove": {"durable": "none"}, "subscription.consumed": {"durable": "none", "position": "1"},
+    "baseline.remove": {"name": "none"},
 }
 
 
@@ -123,7 +126,7 @@ class Bench:
         os.chmod(work, 0o755)  # for the other user
         self.gateway = Gateway(GATEWAY, work, "gateway", "tls://127.0.0.1:0,tcp://127.0.0.1:0",
                                settings=[f"identity={self.site}", "lease.time=1h", "udp=", "http=127.0.0.1:0",
-                                         f"run_dir={work}/gateway"], config=self.make_config())
+                                         f"run_dir={work}/gateway", f"archive.dir={work}/archive"], config=self.make_config())
         os.chmod(self.gateway.folder, 0o755)
         self.gateway.start()
         tls, tcp = self.gateway.addresses[:2]
@@ -482,7 +485,7 @@ def check_web(bench, who):
         body = json.dumps({"verb": verb, "args": VERB_VALUES.get(verb, {})}).encode()
         status, data = bench.http(who, "/api/v1/control", body)
         is_denied = action and not allows_some(who, action)
-        whole = verb != "status" or allows(who, "lookup", "anything", "anything")
+        whole = verb not in WHOLE or allows(who, "lookup", "anything", "anything")
         assert (status in (401, 403)) == bool(is_denied or not whole), (who, verb, status, data)
         bench.check_data(who, data)
     with open(SOURCE + "/docs/openapi.json") as f:
@@ -522,7 +525,7 @@ def case_verbs(work):
                     status, words, rows, last = c.ask(verb, values)
                     if action and not allows_some(who, action):
                         assert status == NOT_ALLOWED and not rows and not last, (who, verb, status, words, rows)
-                    elif verb not in ("status",):
+                    elif verb not in WHOLE:
                         assert status != NOT_ALLOWED, (who, verb, workers, words)
                     if action and not allows(who, action, "db1", "worker") and not allows(who, action, "db1"):
                         assert "db1" not in str((words, rows, last)), (who, verb, words, rows, last)

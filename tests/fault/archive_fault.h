@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* archive_fault.h - what the fault tests of the archive share: folders, an archive with small partitions, a
+ * workload that does everything a writer does, and the check of what is left of it. */
+#ifndef GRIDLINE_TESTS_ARCHIVE_FAULT_H
+#define GRIDLINE_TESTS_ARCHIVE_FAULT_H
+
+#include "fault/archive_source.h"
+
+#define FAULT_PARTITION_NS (INT64_C(60) * 1000000000)
+
+enum { FAULT_PATH = 96 };
+
+/* A new folder, in memory where there is such a place: thousands of states are written. */
+void fault_folder(char path[FAULT_PATH]);
+void fault_remove(const char *path); /* with all that is in it */
+
+/* The archive in PATH/archive. */
+int fault_open(const char *path, struct archive **out, struct diag *why);
+
+/* The workload: the source's records in groups, with flushes, checkpoints, closing and opening between them,
+ * and what else a writer does (merging, tiers). Calls that fail are made again, as the archiver does. */
+struct fault_run {
+    const struct source *source;
+    const char *path;
+    uint64_t seed;
+    struct archive *archive; /* NULL between close and open */
+    struct source_place at;
+    unsigned ticks;  /* half minutes that have passed */
+    unsigned errors; /* calls that failed */
+    int last_error;
+    uint64_t promised; /* records up to here are on disk: the source may forget them */
+    void (*on_promise)(struct fault_run *run);
+    void *arg;
+};
+/* One step after the other, until the source is through and everything is promised. Gives up, by the
+ * test's failure, after errors_max failed calls. */
+void fault_run_all(struct fault_run *run, unsigned errors_max);
+void fault_run_end(struct fault_run *run);
+
+/* The archive of a run that was cut off: what was promised is there at once; the source is read again from
+ * where the archive says; then everything is there once, the counts add up, every partition is sound,
+ * nothing was set aside as damaged, and it is the same when opened again. where: said on failure. */
+void fault_check(const struct source *s, const char *path, uint64_t promised, const char *where);
+
+#endif

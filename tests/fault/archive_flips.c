@@ -1,0 +1,308 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* T3: every byte of a small archive is changed in turn, and every file cut off at every length: catalogue,
+ * partitions, and their write-ahead logs. Each time the archive is opened by its writer and read whole:
+ * no row is wrong and none twice; rows that are missing are said to be (lost to damage, or not promised any
+ * more: the cursor is before them, so their source gives them again); a file's damage costs no row of
+ * another file; and the archive goes on: what comes next is kept and found.
+ *
+ *     archive_flips        some bytes and lengths of every file, evenly
+ *     archive_flips all    every one
+ */
+#include "fault/archive_fault.h"
+#include "fault/powerloss.h"
+#include "unit/test.h"
+
+#include "base/mem.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { RECORDS = 26, FLUSHED = 20, CLOSED = 12, FILES_MAX = 64, SHORT_FLIPS = 1500 };
+
+static bool is_whole;
+static struct source source;
+static char root[FAULT_PATH], work[FAULT_PATH];
+
+struct image_file {
+    char name[80];
+    struct strbuf bytes;
+};
+
+/* An archive as bytes. */
+struct image {
+    struct image_file files[FILES_MAX];
+    size_t n;
+};
+
+static void read_file(const char *path, struct strbuf *out)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    struct stat st;
+    assert_true(fd >= 0 && fstat(fd, &st) == 0);
+    char *to = strbuf_room(out, (size_t)st.st_size);
+    assert_non_null(to);
+    if (st.st_size) {
+        assert_int_equal(read(fd, to, (size_t)st.st_size), st.st_size);
+        strbuf_advance(out, (size_t)st.st_size);
+    }
+    (void)close(fd);
+}
+
+static void write_file(const char *name, struct slice bytes)
+{
+    char path[FAULT_PATH * 2];
+    (void)snprintf(path, sizeof path, "%s/archive/%s", work, name);
+    int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    assert_true(fd >= 0);
+    assert_int_equal(write(fd, bytes.p, bytes.n), bytes.n);
+    (void)close(fd);
+}
+
+static void image_take(struct image *image)
+{
+    char path[FAULT_PATH * 2];
+    (void)snprintf(path, sizeof path, "%s/archive", root);
+    DIR *d = opendir(path);
+    assert_non_null(d);
+    const struct dirent *e;
+    while ((e = readdir(d))) {
+        struct slice name = slice_str(e->d_name);
+        if (e->d_name[0] == '.' || slice_ends(name, SLICE_LIT("-shm")))
+            continue;
+        assert_true(image->n < FILES_MAX && name.n < sizeof image->files->name);
+        struct image_file *f = &image->files[image->n++];
+        (void)snprintf(f->name, sizeof f->name, "%s", e->d_name);
+        (void)snprintf(path, sizeof path, "%s/archive/%s", root, e->d_name);
+        read_file(path, &f->bytes);
+    }
+    (void)closedir(d);
+}
+
+static void image_fini(struct image *image)
+{
+    for (size_t i = 0; i < image->n; i++)
+        strbuf_fini(&image->files[i].bytes);
+}
+
+/* Two halves, the second only in write-ahead logs: as after a kill -9. */
+static void image_make(struct image *image)
+{
+    struct diag why = {0};
+    struct archive *a;
+    struct source_place at = {.record = 1};
+    powerloss_empty(root);
+    assert_int_equal(fault_open(root, &a, &why), 0);
+    for (uint64_t r = 4; r <= CLOSED; r += 4) {
+        assert_int_equal(source_feed(&source, a, &at, r), 0);
+        assert_int_equal(archive_flush(a), 0);
+    }
+    archive_close(a);
+    assert_int_equal(fault_open(root, &a, &why), 0);
+    for (uint64_t r = CLOSED + 4; r <= FLUSHED; r += 4) {
+        assert_int_equal(source_feed(&source, a, &at, r), 0);
+        assert_int_equal(archive_flush(a), 0);
+    }
+    image_take(image);
+    archive_close(a);
+}
+
+/* ---------------------------------------------------------------- one damage */
+
+struct damage {
+    const struct image *image;
+    size_t file;
+    const char *where;
+    uint64_t changes, unseen, lost; /* tried; without any effect; that cost rows */
+};
+
+static void put_image(const struct damage *d, struct slice damaged)
+{
+    char path[FAULT_PATH * 2];
+    powerloss_empty(work);
+    (void)snprintf(path, sizeof path, "%s/archive", work);
+    assert_int_equal(mkdir(path, 0777), 0);
+    for (size_t i = 0; i < d->image->n; i++)
+        write_file(d->image->files[i].name, i == d->file ? damaged : strbuf_slice(&d->image->files[i].bytes));
+}
+
+static void find_all(struct archive *a, struct source_found *f, const char *where)
+{
+    struct view_reader *reader;
+    struct view *view;
+    struct diag why = {0};
+    assert_int_equal(view_reader_create(a, NULL, 1 << 20, &reader, &why), 0);
+    int r = view_take(reader, &view);
+    if (r < 0)
+        fail_msg("%s: no view: %s", where, err_text(r));
+    r = source_find(&source, view, f);
+    if (r < 0)
+        fail_msg("%s: reading stopped: %s", where, err_text(r));
+    if (f->wrong || f->twice)
+        fail_msg("%s: %llu rows are wrong, %llu twice: %s", where, (unsigned long long)f->wrong,
+                 (unsigned long long)f->twice, f->first);
+    view_release(view);
+    view_reader_destroy(reader);
+}
+
+/* Is the row's partition another one than that whose file (or log) was damaged? */
+static bool is_elsewhere(const struct damage *d, const struct event *e)
+{
+    char name[PARTITION_NAME_MAX];
+    struct partition_span span = {.from_ns = e->time_ns - e->time_ns % FAULT_PARTITION_NS};
+    partition_name(&span, name, sizeof name);
+    return strncmp(name, d->image->files[d->file].name, strlen(name)) != 0;
+}
+
+static uint64_t missing_elsewhere(const struct damage *d, const struct source_found *f, uint64_t last)
+{
+    uint64_t n = 0;
+    for (uint64_t r = 1; r <= last; r++) {
+        uint64_t row = source.records[r].first_row;
+        for (size_t b = 0; b < source.records[r].n_batches; b++)
+            for (size_t i = 0; i < source.records[r].batches[b]->n; i++, row++)
+                n += f->times[row] == 0 && is_elsewhere(d, &source.records[r].batches[b]->events[i]);
+    }
+    return n;
+}
+
+/* What is missing of records up to `last` must be named. Returns how much is. */
+static uint64_t check_named(struct damage *d, struct archive *a, const struct source_found *f, uint64_t last)
+{
+    struct archive_counts counts;
+    archive_counts(a, &counts);
+    uint64_t missing = source_missing(&source, f, 1, last);
+    if (missing && !f->lost.rows && !f->lost.chunks && !f->lost.blobs && !counts.damaged)
+        fail_msg("%s: %llu rows of %llu records are missing, and nobody says so", d->where,
+                 (unsigned long long)missing, (unsigned long long)last);
+    if (missing_elsewhere(d, f, last))
+        fail_msg("%s: %llu rows of other files are missing", d->where,
+                 (unsigned long long)missing_elsewhere(d, f, last));
+    return missing;
+}
+
+static void check_damage(struct damage *d)
+{
+    struct archive *a;
+    struct diag why = {0};
+    struct source_found f;
+    int r = fault_open(work, &a, &why);
+    if (r < 0)
+        fail_msg("%s: open: %s: %s", d->where, err_text(r), why.message);
+    uint64_t cursor = archive_cursor(a, &source.id);
+    if (cursor > FLUSHED)
+        fail_msg("%s: the cursor is at %llu, ahead of everything", d->where, (unsigned long long)cursor);
+    find_all(a, &f, d->where);
+    uint64_t missing = check_named(d, a, &f, cursor);
+    d->lost += missing > 0;
+    d->unseen += missing == 0 && cursor == FLUSHED;
+    source_found_fini(&f);
+    /* It goes on. */
+    struct source_place at = source_resume(&source, a);
+    if ((r = source_feed(&source, a, &at, RECORDS)) < 0 || (r = archive_flush(a)) < 0)
+        fail_msg("%s: it does not go on: %s", d->where, err_text(r));
+    find_all(a, &f, d->where);
+    if (source_missing(&source, &f, cursor + 1, RECORDS))
+        fail_msg("%s: what came later is not all there", d->where);
+    source_found_fini(&f);
+    archive_close(a);
+    d->changes++;
+}
+
+/* ---------------------------------------------------------------- all of them */
+
+static void flip(struct damage *d, size_t at)
+{
+    struct strbuf copy = {0};
+    char where[200];
+    const struct image_file *f = &d->image->files[d->file];
+    uint64_t seed = at;
+    unsigned bits = 1 + (unsigned)(test_random(&seed) % 255);
+    if (at % 2)
+        bits = 1u << (bits % 8);
+    (void)snprintf(where, sizeof where, "%s, byte %zu of %zu ^ %#x", f->name, at, f->bytes.n, bits);
+    d->where = where;
+    strbuf_add_slice(&copy, strbuf_slice(&f->bytes));
+    copy.p[at] = (char)((unsigned char)copy.p[at] ^ bits);
+    put_image(d, strbuf_slice(&copy));
+    check_damage(d);
+    strbuf_fini(&copy);
+}
+
+static void cut(struct damage *d, size_t length)
+{
+    char where[200];
+    const struct image_file *f = &d->image->files[d->file];
+    (void)snprintf(where, sizeof where, "%s cut to %zu of %zu", f->name, length, f->bytes.n);
+    d->where = where;
+    put_image(d, slice_of(f->bytes.p, length));
+    check_damage(d);
+}
+
+static void each_place(void (*damage)(struct damage *d, size_t at), const char *what)
+{
+    struct image image = {0};
+    uint64_t total = 0;
+    image_make(&image);
+    for (size_t i = 0; i < image.n; i++)
+        total += image.files[i].bytes.n;
+    size_t stride = is_whole ? 1 : (size_t)(total / (SHORT_FLIPS * (uint64_t)test_scale()) + 1);
+    struct damage all = {0};
+    for (size_t i = 0; i < image.n; i++) {
+        struct damage d = {.image = &image, .file = i};
+        for (size_t at = 0; at < image.files[i].bytes.n; at += at < 64 && !is_whole ? 7 : stride)
+            damage(&d, at);
+        print_message("%s: %zu bytes, %llu %s: %llu cost rows, %llu without effect\n", image.files[i].name,
+                      image.files[i].bytes.n, (unsigned long long)d.changes, what, (unsigned long long)d.lost,
+                      (unsigned long long)d.unseen);
+        all.changes += d.changes;
+        all.lost += d.lost;
+    }
+    print_message("%llu %s of %llu bytes, %llu cost rows, all of them named\n",
+                  (unsigned long long)all.changes, what, (unsigned long long)total,
+                  (unsigned long long)all.lost);
+    assert_true(all.lost > 0); /* else nothing was tested */
+    image_fini(&image);
+}
+
+static void test_flips(void **state)
+{
+    (void)state;
+    each_place(flip, "flips");
+}
+
+static void test_cuts(void **state)
+{
+    (void)state;
+    each_place(cut, "lengths");
+}
+
+static int set_up(void **state)
+{
+    (void)state;
+    source_make(&source, RECORDS, 5);
+    fault_folder(root);
+    fault_folder(work);
+    return 0;
+}
+
+static int clean_up(void **state)
+{
+    (void)state;
+    fault_remove(root);
+    fault_remove(work);
+    source_fini(&source);
+    return 0;
+}
+
+int main(int argc, char **argv)
+{
+    is_whole = argc > 1 && strcmp(argv[1], "all") == 0;
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_flips),
+        cmocka_unit_test(test_cuts),
+    };
+    return cmocka_run_group_tests(tests, set_up, clean_up);
+}

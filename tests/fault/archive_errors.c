@@ -28,7 +28,7 @@ enum { RECORDS = 14, SHORT_RUNS = 24, PATIENCE = 3 };
 
 static bool is_whole;
 static struct source source;
-static char root[FAULT_PATH], lost[FAULT_PATH];
+static char root[FOLDER_PATH], lost[FOLDER_PATH];
 
 static unsigned open_descriptors(void)
 {
@@ -101,7 +101,7 @@ static bool run_with_fault(const struct fault *fault, uint64_t n, uint64_t *call
     char where[400];
     struct fault_run run = {.source = &source, .path = root, .seed = 3};
     struct failing f = {.fault = fault, .run = &run, .fail_at = n};
-    powerloss_empty(root);
+    folder_empty(root);
     unsigned descriptors = open_descriptors();
     struct powerloss *p = powerloss_begin(root, fail_call, &f);
     fault_run_all(&run, fault->goes_on ? PATIENCE + 1 : 2);
@@ -170,16 +170,16 @@ static int wrap_sqlite_memory(void **state)
     if (sqlite3_config(SQLITE_CONFIG_MALLOC, &wrapped) != SQLITE_OK)
         return -1;
     source_make(&source, RECORDS, 11);
-    fault_folder(root);
-    fault_folder(lost);
+    folder_make(root);
+    folder_make(lost);
     return 0;
 }
 
 static int clean_up(void **state)
 {
     (void)state;
-    fault_remove(root);
-    fault_remove(lost);
+    folder_remove(root);
+    folder_remove(lost);
     source_fini(&source);
     return 0;
 }
@@ -190,7 +190,7 @@ static uint64_t run_without_sqlite_memory(uint64_t n)
     char where[100];
     struct fault_run run = {.source = &source, .path = root, .seed = 3};
     (void)snprintf(where, sizeof where, "SQLite's allocation %llu", (unsigned long long)n);
-    powerloss_empty(root);
+    folder_empty(root);
     unsigned descriptors = open_descriptors();
     sqlite_calls = 0;
     sqlite_fail_at = n;
@@ -253,7 +253,7 @@ static bool run_child(struct shared *shared, uint64_t n)
 {
     FILE *said = tmpfile();
     assert_non_null(said);
-    powerloss_empty(root);
+    folder_empty(root);
     *shared = (struct shared){0};
     pid_t pid = fork();
     assert_true(pid >= 0);

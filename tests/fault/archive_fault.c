@@ -1,29 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fault/archive_fault.h"
 
-#include "fault/powerloss.h"
 #include "unit/test.h"
 
 #include <dirent.h>
 #include <stdio.h>
-#include <unistd.h>
-
-void fault_folder(char path[FAULT_PATH])
-{
-    const char *base = access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp";
-    (void)snprintf(path, FAULT_PATH, "%s/archive_fault.XXXXXX", base);
-    assert_non_null(mkdtemp(path));
-}
-
-void fault_remove(const char *path)
-{
-    powerloss_empty(path);
-    assert_int_equal(rmdir(path), 0);
-}
 
 int fault_open(const char *path, struct archive **out, struct diag *why)
 {
-    char dir[FAULT_PATH + 16];
+    char dir[FOLDER_PATH + 16];
     (void)snprintf(dir, sizeof dir, "%s/archive", path);
     struct archive_options o = {
         .dir = dir, .partition_ns = FAULT_PARTITION_NS, .flush_ns = INT64_C(60) * 1000000000};
@@ -166,7 +151,7 @@ static int check_partition(void *arg, const char *name, int64_t from_ns, int64_t
 
 static void check_folder(const char *path, const char *where)
 {
-    char dir[FAULT_PATH + 16];
+    char dir[FOLDER_PATH + 16];
     (void)snprintf(dir, sizeof dir, "%s/archive", path);
     assert_int_equal(catalog_partitions(dir, check_partition, &(struct partitions){dir, where}), 0);
     DIR *d = opendir(dir);

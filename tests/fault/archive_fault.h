@@ -5,14 +5,9 @@
 #define GRIDLINE_TESTS_ARCHIVE_FAULT_H
 
 #include "fault/archive_source.h"
+#include "fault/folder.h"
 
 #define FAULT_PARTITION_NS (INT64_C(60) * 1000000000)
-
-enum { FAULT_PATH = 96 };
-
-/* A new folder, in memory where there is such a place: thousands of states are written. */
-void fault_folder(char path[FAULT_PATH]);
-void fault_remove(const char *path); /* with all that is in it */
 
 /* The archive in PATH/archive. */
 int fault_open(const char *path, struct archive **out, struct diag *why);

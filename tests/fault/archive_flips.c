@@ -24,7 +24,7 @@ enum { RECORDS = 26, FLUSHED = 20, CLOSED = 12, FILES_MAX = 64, SHORT_FLIPS = 15
 
 static bool is_whole;
 static struct source source;
-static char root[FAULT_PATH], work[FAULT_PATH];
+static char root[FOLDER_PATH], work[FOLDER_PATH];
 
 struct image_file {
     char name[80];
@@ -53,7 +53,7 @@ static void read_file(const char *path, struct strbuf *out)
 
 static void write_file(const char *name, struct slice bytes)
 {
-    char path[FAULT_PATH * 2];
+    char path[FOLDER_PATH * 2];
     (void)snprintf(path, sizeof path, "%s/archive/%s", work, name);
     int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
     assert_true(fd >= 0);
@@ -63,7 +63,7 @@ static void write_file(const char *name, struct slice bytes)
 
 static void image_take(struct image *image)
 {
-    char path[FAULT_PATH * 2];
+    char path[FOLDER_PATH * 2];
     (void)snprintf(path, sizeof path, "%s/archive", root);
     DIR *d = opendir(path);
     assert_non_null(d);
@@ -93,7 +93,7 @@ static void image_make(struct image *image)
     struct diag why = {0};
     struct archive *a;
     struct source_place at = {.record = 1};
-    powerloss_empty(root);
+    folder_empty(root);
     assert_int_equal(fault_open(root, &a, &why), 0);
     for (uint64_t r = 4; r <= CLOSED; r += 4) {
         assert_int_equal(source_feed(&source, a, &at, r), 0);
@@ -120,8 +120,8 @@ struct damage {
 
 static void put_image(const struct damage *d, struct slice damaged)
 {
-    char path[FAULT_PATH * 2];
-    powerloss_empty(work);
+    char path[FOLDER_PATH * 2];
+    folder_empty(work);
     (void)snprintf(path, sizeof path, "%s/archive", work);
     assert_int_equal(mkdir(path, 0777), 0);
     for (size_t i = 0; i < d->image->n; i++)
@@ -283,16 +283,16 @@ static int set_up(void **state)
 {
     (void)state;
     source_make(&source, RECORDS, 5);
-    fault_folder(root);
-    fault_folder(work);
+    folder_make(root);
+    folder_make(work);
     return 0;
 }
 
 static int clean_up(void **state)
 {
     (void)state;
-    fault_remove(root);
-    fault_remove(work);
+    folder_remove(root);
+    folder_remove(work);
     source_fini(&source);
     return 0;
 }

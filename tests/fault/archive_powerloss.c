@@ -45,7 +45,7 @@ static uint64_t promised_at(const struct promises *p, size_t point)
 
 struct loss {
     const struct source *source;
-    char root[FAULT_PATH], lost[FAULT_PATH], again[FAULT_PATH];
+    char root[FOLDER_PATH], lost[FOLDER_PATH], again[FOLDER_PATH];
     uint64_t states, states_again;
 };
 
@@ -85,7 +85,7 @@ static void lose_at(struct loss *l, struct powerloss *p, size_t point, uint64_t 
 static void lose_everywhere(struct loss *l, uint64_t seed)
 {
     struct promises promises = {0};
-    powerloss_empty(l->root);
+    folder_empty(l->root);
     promises.recording = powerloss_begin(l->root, NULL, NULL);
     struct fault_run run = {
         .source = l->source, .path = l->root, .seed = seed, .on_promise = note_promise, .arg = &promises};
@@ -117,18 +117,18 @@ static void test_power_loss(void **state)
     struct source source;
     struct loss l = {.source = &source};
     source_make(&source, RECORDS, 7);
-    fault_folder(l.root);
-    fault_folder(l.lost);
-    fault_folder(l.again);
+    folder_make(l.root);
+    folder_make(l.lost);
+    folder_make(l.again);
     for (uint64_t seed = 1; seed <= 2; seed++)
         lose_everywhere(&l, seed);
     print_message("%llu rows; %llu states after a loss of power, %llu after another while recovering\n",
                   (unsigned long long)source.rows, (unsigned long long)l.states,
                   (unsigned long long)l.states_again);
     assert_true(l.states > 500 && l.states_again > 0);
-    fault_remove(l.root);
-    fault_remove(l.lost);
-    fault_remove(l.again);
+    folder_remove(l.root);
+    folder_remove(l.lost);
+    folder_remove(l.again);
     source_fini(&source);
 }
 

@@ -544,8 +544,7 @@ static int rename_at(int from_dir, const char *from, int to_dir, const char *to,
     struct disk_op op = {.call = CALL_RENAME, .path = a, .to = b, .file = a ? disk_calls_file(a) : 0};
     if (a && !may(&op, NULL))
         return -1;
-    int r = next()->renameat2(from_dir, from, to_dir, to,
-                                                                                   flags);
+    int r = next()->renameat2(from_dir, from, to_dir, to, flags);
     if (a && r == 0) {
         done(&op);
         (void)set_name(b, op.file);

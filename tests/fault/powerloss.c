@@ -4,13 +4,12 @@
  * to a point applies recorded changes one by one. */
 #include "fault/powerloss.h"
 
+#include "fault/folder.h"
 #include "unit/test.h"
 
 #include "base/mem.h"
 #include "base/strbuf.h"
 
-#include <dirent.h>
-#include <errno.h>
 #include <fcntl.h>
 #include <ftw.h>
 #include <limits.h>
@@ -448,27 +447,6 @@ static void outcome(struct powerloss *p, const struct file *f, struct chooser *c
     set_size(out, size);
 }
 
-void powerloss_empty(const char *dir)
-{
-    if (mkdir(dir, 0777) == 0)
-        return;
-    assert_int_equal(errno, EEXIST);
-    DIR *d = opendir(dir);
-    assert_non_null(d);
-    const struct dirent *e;
-    while ((e = readdir(d))) {
-        if (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0)
-            continue;
-        if (unlinkat(dirfd(d), e->d_name, 0) == 0)
-            continue;
-        char sub[PATH_MAX];
-        assert_true(snprintf(sub, sizeof sub, "%s/%s", dir, e->d_name) < (int)sizeof sub);
-        powerloss_empty(sub);
-        assert_int_equal(rmdir(sub), 0);
-    }
-    (void)closedir(d);
-}
-
 static void write_file(const char *to, const char *name, const struct bytes *b)
 {
     char path[PATH_MAX * 2];
@@ -514,7 +492,7 @@ void powerloss_make(struct powerloss *p, size_t point, enum powerloss_choice cho
                     const char *to)
 {
     move_to(p, point);
-    powerloss_empty(to);
+    folder_empty(to);
     struct chooser c = {.choice = choice, .seed = seed};
     c.until = (size_t)(test_random(&c.seed) % (point + 1));
     if (point > 50) /* near enough for something to be left out */

@@ -48,7 +48,4 @@ void powerloss_make(struct powerloss *p, size_t point, enum powerloss_choice cho
  * were seen. Files that need not be durable (-shm) are left out. */
 const char *powerloss_missed(struct powerloss *p);
 
-/* Everything below dir; dir itself is made where it is not there. */
-void powerloss_empty(const char *dir);
-
 #endif

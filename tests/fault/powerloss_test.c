@@ -4,7 +4,7 @@
  * may lose its newest transactions, but nothing else, with synchronous=NORMAL: as SQLite's manual says of
  * each. And what is not synced at all is lost by the choice that keeps nothing. */
 #include "fault/powerloss.h"
-
+#include "fault/folder.h"
 #include "unit/test.h"
 
 #include <errno.h>
@@ -15,25 +15,22 @@
 
 enum { COMMITS = 24, ROWS = 7 };
 
-static char root[64], lost[80]; /* where the workload is, and the state after the loss */
+static char root[FOLDER_PATH], lost[FOLDER_PATH]; /* where the workload is, and the state after the loss */
 
 static int make_folders(void **state)
 {
     (void)state;
-    (void)snprintf(root, sizeof root, "%s/powerloss.XXXXXX",
-                   access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp");
-    if (!mkdtemp(root))
-        return -1;
-    (void)snprintf(lost, sizeof lost, "%s.lost", root);
+    folder_make(root);
+    folder_make(lost);
     return 0;
 }
 
 static int remove_folders(void **state)
 {
     (void)state;
-    powerloss_empty(root);
-    powerloss_empty(lost);
-    return rmdir(root) || rmdir(lost);
+    folder_remove(root);
+    folder_remove(lost);
+    return 0;
 }
 
 static void run(sqlite3 *db, const char *sql)
@@ -49,7 +46,7 @@ static struct powerloss *record(const char *synchronous, size_t promised[COMMITS
 {
     char path[128], sql[200];
     sqlite3 *db;
-    powerloss_empty(root);
+    folder_empty(root);
     struct powerloss *p = powerloss_begin(root, NULL, NULL);
     (void)snprintf(path, sizeof path, "%s/x.db", root);
     assert_int_equal(sqlite3_open(path, &db), SQLITE_OK);
@@ -191,7 +188,7 @@ static void test_names(void **state)
 {
     (void)state;
     char path[128], other[128];
-    powerloss_empty(root);
+    folder_empty(root);
     int dir = open(root, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     assert_true(dir >= 0);
     (void)close(dir);
@@ -240,7 +237,7 @@ static void test_sectors(void **state)
     (void)state;
     char path[128];
     int syncs = 0;
-    powerloss_empty(root);
+    folder_empty(root);
     (void)snprintf(path, sizeof path, "%s/a", root);
     int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
     (void)close(fd);

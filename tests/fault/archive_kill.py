@@ -1,0 +1,110 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""kill -9 of a gateway with an archive at random instants, under load: while it takes events, while the archive is
+written, while it recovers. Every event that was acknowledged is in the archive exactly once, asked by SQL; the ledger
+adds up to the same.
+
+    archive_kill.py CASE EMITTER GATEWAY
+
+killed   20 kills (GRIDLINE_TEST_SCALE times as many; `script/test long`: 2,000)
+full     the disk of the archive is full: events are taken all the same, the archive says so, and catches up by itself
+         when there is room"""
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "flow"))
+import grid
+from grid import Gateway, wait_for
+
+EMITTER, GATEWAY = sys.argv[2:4]
+SCALE = int(os.environ.get("GRIDLINE_TEST_SCALE", "1"))
+KILLS = 20 * SCALE
+EVENTS = 30000  # of one emitter
+
+
+class Emitter:
+    """Writes EVENTS events by the instrumentation library, which keeps what is not acknowledged."""
+
+    def __init__(self, work, gateway, run):
+        self.run, self.stats = run, {}
+        self.process = grid.start([EMITTER, "unix:" + gateway.socket, str(EVENTS), "--rate", "25000", "--backup",
+                                   f"{work}/backup{run}", "--flush-ms", "60000", "--run", str(run)], stdout=subprocess.PIPE)
+        self.reader = threading.Thread(target=self.read, daemon=True)
+        self.reader.start()
+
+    def read(self):
+        for line in self.process.stdout:
+            self.stats = json.loads(line)
+
+    def is_over(self):
+        return self.process.poll() is not None
+
+    def end(self):
+        assert self.process.wait(grid.PATIENCE) == 0, self.stats
+        self.reader.join()
+        assert self.stats["done"] and self.stats["dropped"] == 0 and self.stats["queued"] == 0, self.stats
+        assert self.stats["passed"] == self.stats["taken"], self.stats
+
+
+class Archived(Gateway):
+    """A gateway whose archive is written often, in small pieces."""
+
+    def __init__(self, work, folder=None, settings=()):
+        self.archive = folder or work + "/archive"
+        super().__init__(GATEWAY, work, "gateway", "tcp://127.0.0.1:0",
+                         settings=[f"archive.dir={self.archive}", "archive.flush=1s", "archive.memory=1MiB", *settings])
+
+    def status(self, name):
+        for row in self.rows("status"):
+            if name in row:
+                return row[name]
+        return None
+
+    def sql(self, text):
+        out = grid.run(self.command, "sql", "--archive", self.archive, "--format", "json", text).stdout
+        return [json.loads(line) for line in out.splitlines()]
+
+
+def check_archive(gateway, emitters):
+    """After a stop in good order."""
+    for row in gateway.sql("SELECT run, count(*) AS n, count(DISTINCT n) AS different, min(n) AS low, max(n) AS high "
+                           "FROM fault_event GROUP BY run ORDER BY run"):
+        assert row["n"] == row["different"] == EVENTS and (row["low"], row["high"]) == (0, EVENTS - 1), row
+    runs = [row["run"] for row in gateway.sql("SELECT DISTINCT run FROM fault_event ORDER BY run")]
+    assert runs == sorted(e.run for e in emitters), (runs, len(emitters))
+    found = {row["producer"].lower(): row for row in gateway.sql(
+        "SELECT lower(hex(producer)) AS producer, count(*) AS n, count(DISTINCT seq) AS different FROM fault_event "
+        "GROUP BY producer, epoch")}
+    for account in gateway.accounts():  # adds up
+        row = found[account["producer"]]
+        assert row["n"] == row["different"] == account["passed"], (row, account)
+    return sum(row["n"] for row in found.values())
+
+
+def case_killed(work):
+    seed = int(os.environ.get("GRIDLINE_TEST_SEED", random.randrange(1 << 30)))
+    print("seed", seed)
+    rng = random.Random(seed)
+    gateway = Archived(work).start()
+    gateway.address = gateway.addresses[0]  # the same port in every life
+    emitters = [Emitter(work, gateway, 0)]
+    for _ in range(KILLS):
+        if emitters[-1].is_over():
+            emitters.append(Emitter(work, gateway, len(emitters)))
+        time.sleep(rng.uniform(0.0, 0.6 if rng.random() < 0.5 else 0.1))  # where it falls is to be random
+        gateway.stop(signal.SIGKILL)
+        gateway.start()
+    for e in emitters:
+        e.end()
+    assert gateway.stop() == 0, gateway.log()
+    stored = check_archive(gateway, emitters)
+    print(f"{KILLS} kills; {stored} events of {len(emitters)} programs, each acknowledged and in the archive once")
+
+
+grid.main(globals(), ["", sys.argv[1]])

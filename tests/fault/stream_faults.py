@@ -21,10 +21,11 @@ import tempfile
 import threading
 import time
 
+from disk import Disk
+
 EMITTER, GATEWAY = "", ""
 SCALE = int(os.environ.get("GRIDLINE_TEST_SCALE", "1") or "1")
 DEADLINE_S = 60
-SKIP = 77
 CHILDREN = []  # every process that was started; none outlives this one
 
 
@@ -255,29 +256,6 @@ def absent(folder):
     gateway.start()
     stats = emitter.end()
     check_complete(gateway, stats, n)
-
-
-class Disk:
-    """A small file system; its size can be changed."""
-
-    def __init__(self, path, size):
-        self.path = path
-        os.mkdir(path)
-        made = subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size}", "gridline-test", path],
-                              stderr=subprocess.PIPE)
-        if made.returncode:
-            os.rmdir(path)
-            print("skipped: mount is not permitted here: " + made.stderr.decode().strip())
-            sys.exit(SKIP)
-
-    def resize(self, size):
-        subprocess.run(["mount", "-o", f"remount,size={size}", self.path], check=True)
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        subprocess.run(["umount", "-l", self.path], check=False)
 
 
 def journal_full(folder):

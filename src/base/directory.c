@@ -4,8 +4,34 @@
 #include "base/strbuf.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+/* Of the folder that path is in. Who may not read that folder can't sync it, and some file systems have
+ * nothing to sync: that is no reason to do without. */
+static int sync_parent(const struct strbuf *path)
+{
+    struct strbuf parent = {0};
+    strbuf_add_slice(&parent, strbuf_slice(path));
+    strbuf_add_str(&parent, "/..");
+    int fd = strbuf_failed(&parent) ? -1 : open(parent.p, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    int r = strbuf_failed(&parent) ? -ENOMEM : fd < 0 || fsync(fd) < 0 ? -errno : 0;
+    if (fd >= 0)
+        (void)close(fd); /* nothing was written by it */
+    strbuf_fini(&parent);
+    return r == -EACCES || r == -EINVAL || r == -EROFS ? 0 : r;
+}
+
+/* The last one is synced also where it was there: who made it may have been killed before that. */
+static int make_one(const struct strbuf *path, bool is_last)
+{
+    mode_t mode = is_last && geteuid() != 0 ? 0700 : 0755;
+    int r = mkdir(path->p, mode) < 0 ? -errno : 0;
+    if (r < 0 && r != -EEXIST)
+        return r;
+    return r == 0 || is_last ? sync_parent(path) : 0;
+}
 
 int directory_make(const char *path, struct diag *why)
 {
@@ -13,12 +39,12 @@ int directory_make(const char *path, struct diag *why)
     int r = 0;
     for (const char *p = path; r == 0 && *p; p++) {
         strbuf_add_char(&part, *p);
-        bool is_last = p[1] == '\0';
-        mode_t mode = is_last && geteuid() != 0 ? 0700 : 0755;
         if (strbuf_failed(&part))
-            r = diag_set(why, -ENOMEM, 0, "%s: %s", path, err_text(-ENOMEM));
-        else if ((p[1] == '/' || is_last) && mkdir(part.p, mode) < 0 && errno != EEXIST)
-            r = diag_set(why, -errno, 0, "%s: %s", part.p, err_text(-errno));
+            r = -ENOMEM;
+        else if (p[1] == '/' || p[1] == '\0')
+            r = make_one(&part, p[1] == '\0');
+        if (r < 0)
+            (void)diag_set(why, r, 0, "%s: %s", strbuf_failed(&part) ? path : part.p, err_text(r));
     }
     strbuf_fini(&part);
     return r;

@@ -5,7 +5,9 @@
 
 #include "base/err.h"
 
-/* Of mode 0755; the last one, unless root makes it, 0700. *why names the one that can't be made. */
+/* Of mode 0755; the last one, unless root makes it, 0700. *why names the one that can't be made. A folder that
+ * was made here outlives a loss of power, and so does what is synced in it: its name is synced, too, as far as
+ * this user may. */
 int directory_make(const char *path, struct diag *why);
 /* And it has to be this user's: in /tmp anybody could have made it first. -EPERM: it is not. */
 int directory_make_own(const char *path, struct diag *why);

@@ -231,16 +231,34 @@ static void done(const struct disk_op *op)
 
 /* ---------------------------------------------------------------- open and close */
 
-/* dir, path and flags as given; fd is what came of it. */
+/* The folder's name below ours, whatever it was opened by ("x/.."); NULL: it is elsewhere. */
+static const char *folder_of(int fd, char whole[PATH_MAX])
+{
+    char link[64], target[PATH_MAX];
+    (void)snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+    ssize_t n = readlink(link, target, sizeof target - 1);
+    if (n < 0)
+        abort();
+    target[n] = '\0';
+    return below(AT_FDCWD, target, whole);
+}
+
+/* name and flags as given; fd is what came of it. */
 static void opened(int fd, const char *name, int flags, bool was_there)
 {
     struct stat st;
+    char whole[PATH_MAX];
     if (fd >= FDS_MAX || fstat(fd, &st) < 0)
         abort();
+    bool is_dir = S_ISDIR(st.st_mode);
+    if (is_dir)
+        name = folder_of(fd, whole);
+    if (!name)
+        return;
     struct watched_fd *w = &calls.fds[fd];
     *w = (struct watched_fd){
-        .is_on = true, .is_dir = S_ISDIR(st.st_mode), .appends = flags & O_APPEND, .path = copy_of(name)};
-    if (w->is_dir)
+        .is_on = true, .is_dir = is_dir, .appends = flags & O_APPEND, .path = copy_of(name)};
+    if (is_dir)
         return;
     w->file = was_there ? disk_calls_file(name) : set_name(name, ++calls.last_file);
     if (!was_there)

@@ -168,13 +168,27 @@ static uint64_t missing_elsewhere(const struct damage *d, const struct source_fo
     return n;
 }
 
+/* Is it said of the file that something is wrong with it? */
+static bool is_trouble(const struct damage *d, struct archive *a)
+{
+    struct catalog *c = archive_catalog(a);
+    struct slice name = slice_str(d->image->files[d->file].name);
+    if (slice_ends(name, SLICE_LIT("-wal")))
+        name.n -= 4;
+    for (size_t i = 0; i < catalog_troubles(c); i++)
+        if (memmem(catalog_trouble_at(c, i), strlen(catalog_trouble_at(c, i)), name.p, name.n))
+            return true;
+    return false;
+}
+
 /* What is missing of records up to `last` must be named. Returns how much is. */
 static uint64_t check_named(struct damage *d, struct archive *a, const struct source_found *f, uint64_t last)
 {
     struct archive_counts counts;
     archive_counts(a, &counts);
     uint64_t missing = source_missing(&source, f, 1, last);
-    if (missing && !f->lost.rows && !f->lost.chunks && !f->lost.blobs && !counts.damaged)
+    bool is_named = f->lost.rows || f->lost.chunks || f->lost.blobs || counts.damaged || is_trouble(d, a);
+    if (missing && !is_named)
         fail_msg("%s: %llu rows of %llu records are missing, and nobody says so", d->where,
                  (unsigned long long)missing, (unsigned long long)last);
     if (missing_elsewhere(d, f, last))

@@ -36,6 +36,20 @@ static int io_error(sqlite3 *db, int rc)
     return -EIO;
 }
 
+/* SQLite calls EIO of a read a damaged file (SQLITE_IOERR_CORRUPTFS, and that SQLITE_CORRUPT). For us it is
+ * none: what can't be read now may be there the next time, and nothing is to be set aside for it. The last
+ * error of a file stays until it is opened again, and so does -EIO. */
+static bool is_read_error(sqlite3 *db)
+{
+    int main_errno = 0, wal_errno = 0;
+    sqlite3_file *wal = NULL;
+    (void)sqlite3_file_control(db, "main", SQLITE_FCNTL_LAST_ERRNO, &main_errno); /* or there is no file yet */
+    (void)sqlite3_file_control(db, "main", SQLITE_FCNTL_JOURNAL_POINTER, &wal);
+    if (wal && wal->pMethods)
+        (void)wal->pMethods->xFileControl(wal, SQLITE_FCNTL_LAST_ERRNO, &wal_errno);
+    return main_errno == EIO || wal_errno == EIO;
+}
+
 int db_error(sqlite3 *db, int rc)
 {
     int extended = db ? sqlite3_extended_errcode(db) : rc;
@@ -67,7 +81,9 @@ int db_error(sqlite3 *db, int rc)
         return -ECANCELED;
     case SQLITE_MISUSE:
         return -EINVAL;
-    default: /* CORRUPT, NOTADB; ERROR: a table or column of ours is not there; CONSTRAINT: nor are numbers right */
+    case SQLITE_CORRUPT:
+        return db && is_read_error(db) ? -EIO : E_DAMAGE;
+    default: /* NOTADB; ERROR: a table or column of ours is not there; CONSTRAINT: nor are numbers right */
         return E_DAMAGE;
     }
 }

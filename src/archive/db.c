@@ -22,6 +22,7 @@
 
 #include <endian.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <unistd.h>
 
 enum { BUSY_MS = 5000 };
@@ -262,6 +263,46 @@ static int open_file(const char *path, unsigned flags, sqlite3 **out)
     return rc == SQLITE_OK ? set_up(*out, flags) : db_error(*out, rc);
 }
 
+/* Writes what is in the file once more, and syncs it. */
+static int rewrite(int fd)
+{
+    char bytes[32768];
+    off_t at = 0;
+    for (;;) {
+        ssize_t n = pread(fd, bytes, sizeof bytes, at);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n == 0)
+            return fdatasync(fd) < 0 ? -errno : 0;
+        for (ssize_t done = 0; n > 0 && done < n;) {
+            ssize_t w = pwrite(fd, bytes + done, (size_t)(n - done), at + done);
+            if (w < 0 && errno != EINTR)
+                return -errno;
+            done += w > 0 ? w : 0;
+        }
+        if (n < 0)
+            return -errno;
+        at += n;
+    }
+}
+
+/* Makes durable what a writer finds in the log: it believes it, and so do those who then forget what they have
+ * read it from. Who wrote it may have been killed before it was synced; or the sync has failed, after which the
+ * kernel calls its pages clean, and only a new write makes another sync do anything. A checkpoint would not do:
+ * old commits of a log whose end is lost hide what is newer in the file. Nobody else writes, the bytes stay
+ * what they are, and SQLite holds no lock on this file that closing it could give up. */
+static int settle(const char *path)
+{
+    struct strbuf log = {0};
+    strbuf_printf(&log, "%s-wal", path);
+    int fd = strbuf_failed(&log) ? -1 : open(log.p, O_RDWR | O_CLOEXEC);
+    int r = strbuf_failed(&log) ? -ENOMEM : fd < 0 ? -errno : rewrite(fd);
+    if (fd >= 0)
+        (void)close(fd); /* it was synced */
+    strbuf_fini(&log);
+    return r == -ENOENT ? 0 : r;
+}
+
 int db_open(const char *path, unsigned flags, sqlite3 **out, bool *is_new, struct diag *why)
 {
     sqlite3 *db = NULL;
@@ -281,6 +322,8 @@ int db_open(const char *path, unsigned flags, sqlite3 **out, bool *is_new, struc
         r = is_empty;
     else if (!is_immutable)
         r = is_wal(db);
+    if (r == 0 && !is_empty && flags & DB_WRITE)
+        r = settle(path);
     if (r < 0) {
         (void)diag_set(why, r, 0, "%s: %s", path, r == E_DAMAGE && db ? sqlite3_errmsg(db) : err_text(r));
         db_close(db);

@@ -12,7 +12,7 @@
 enum { DB_WRITE = 1, DB_CREATE = 2 };
 enum { DB_PAGE_BYTES = 8192 };
 
-/* Without DB_WRITE nothing is ever written into the file. -ENOENT: there is none, or one that has been
+/* With DB_WRITE what is found is durable from then on. Without it nothing is ever written into the file. -ENOENT: there is none, or one that has been
  * begun and has no tables yet (with DB_CREATE: empty, and *is_new). E_DAMAGE: it is no SQLite file, or not
  * one of ours any more. */
 int db_open(const char *path, unsigned flags, sqlite3 **out, bool *is_new, struct diag *why);

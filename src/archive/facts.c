@@ -12,6 +12,7 @@
 #include "archive/db.h"
 #include "base/crc32c.h"
 #include "base/cursor.h"
+#include "base/directory.h"
 #include "base/map.h"
 #include "base/mem.h"
 
@@ -42,6 +43,7 @@ struct facts {
     char *path; /* NULL: in memory alone */
     bool is_writer, is_damaged;
     bool must_reopen; /* a commit failed with -EIO: see partition.c */
+    bool has_names;   /* the folder was synced since the file was opened: there, too */
     struct db_statement st[STATEMENTS];
     struct map by_key;
     struct kept **all; /* by id */
@@ -427,6 +429,7 @@ static void disconnect(struct facts *f)
     db_finish(f->st, STATEMENTS);
     db_close(f->db);
     f->db = NULL;
+    f->has_names = false;
 }
 
 /* Everything here is to be written again, over what may be there of the commit that failed. */
@@ -454,6 +457,9 @@ int facts_commit(struct facts *f)
         return 0;
     }
     int r = f->must_reopen ? reopen(f) : 0;
+    if (r == 0 && !f->has_names)
+        r = directory_sync_parent(f->path);
+    f->has_names = r == 0;
     if (r == 0)
         r = run(f, ST_BEGIN);
     if (r < 0)

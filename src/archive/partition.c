@@ -28,6 +28,9 @@
  * (quick_check, reads all of it): writing by a wrong list of free pages would destroy good data. E_DAMAGE
  * then; partition_salvage makes a new file of it.
  *
+ * SQLite syncs the folder when it has made a log, and does not look whether that worked: it is done once more
+ * before a connection writes for the first time.
+ *
  * After -EIO from a commit nothing is retried on the same connection: the kernel may have dropped the pages
  * and call them clean. The file is opened again, as after a crash. Usually the commit is not in it, and
  * partition_commit says -EIO; if it is, it is moved from the log into the file, with new writes and a new
@@ -36,6 +39,7 @@
 
 #include "base/clock.h"
 #include "base/crc32c.h"
+#include "base/directory.h"
 #include "base/mem.h"
 #include "base/num.h"
 
@@ -211,7 +215,7 @@ static void disconnect(struct partition *p)
     db_finish(p->st, STATEMENTS);
     db_close(p->db);
     p->db = NULL;
-    p->is_writing = p->is_reading = false;
+    p->is_writing = p->is_reading = p->has_names = false;
 }
 
 int partition_open(const char *dir, const char *name, unsigned flags, const struct partition_span *span,
@@ -305,6 +309,9 @@ int partition_begin_write(struct partition *p)
     if (r == 0 && !p->is_checked)
         r = db_check(p->db, NULL);
     p->is_checked = r == 0;
+    if (r == 0 && !p->has_names)
+        r = directory_sync_parent(p->file);
+    p->has_names = r == 0;
     if (r == 0)
         r = run(p, ST_BEGIN_WRITE);
     if (r < 0)

@@ -98,6 +98,7 @@ struct partition {
     struct partition_state next;  /* what the transaction makes of it */
     bool is_writing, is_reading;
     bool is_checked;  /* before the first write */
+    bool has_names;   /* of the file and its log: the folder was synced since they were opened */
     bool must_reopen; /* a commit failed with -EIO */
     int failed;       /* the transaction can only be rolled back; why */
     struct gone gone;

@@ -8,13 +8,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Of the folder that path is in. Who may not read that folder can't sync it, and some file systems have
- * nothing to sync: that is no reason to do without. */
-static int sync_parent(const struct strbuf *path)
+int directory_sync_parent(const char *path)
 {
+    const char *slash = strrchr(path, '/');
     struct strbuf parent = {0};
-    strbuf_add_slice(&parent, strbuf_slice(path));
-    strbuf_add_str(&parent, "/..");
+    strbuf_add(&parent, path, slash ? (size_t)(slash - path) : 0);
+    strbuf_add_str(&parent, slash ? "/" : ".");
     int fd = strbuf_failed(&parent) ? -1 : open(parent.p, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     int r = strbuf_failed(&parent) ? -ENOMEM : fd < 0 || fsync(fd) < 0 ? -errno : 0;
     if (fd >= 0)
@@ -30,7 +29,7 @@ static int make_one(const struct strbuf *path, bool is_last)
     int r = mkdir(path->p, mode) < 0 ? -errno : 0;
     if (r < 0 && r != -EEXIST)
         return r;
-    return r == 0 || is_last ? sync_parent(path) : 0;
+    return r == 0 || is_last ? directory_sync_parent(path->p) : 0;
 }
 
 int directory_make(const char *path, struct diag *why)

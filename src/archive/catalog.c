@@ -171,12 +171,13 @@ int catalog_learn_fields(struct catalog *c, struct slice name, const struct fiel
         t = add_table(c, name);
     const struct field **missing = mem_try_alloc((n + 1) * sizeof(const struct field *));
     int r = t && missing ? 0 : -ENOMEM;
-    uint32_t had = r == 0 ? t->def->n_columns : 0;
     size_t n_new = r == 0 ? find_new(t, fields, n, missing) : 0;
     if (n_new)
         r = grow_table(c, t, missing, n_new);
-    for (size_t i = 0; r == 0 && i < n_new; i++)
-        r = set_column_fact(c, name, had + (uint32_t)i, &t->columns[had + i]);
+    while (r == 0 && t->n_noted < t->def->n_columns) {
+        r = set_column_fact(c, name, t->n_noted, &t->columns[t->n_noted]);
+        t->n_noted += r == 0;
+    }
     mem_free(missing);
     if (r < 0)
         return r;
@@ -230,7 +231,9 @@ static int load_column(struct catalog *c, const struct fact *fact)
         return 1;
     if (place != t->def->n_columns || find_column(t, f.name, f.type) != UINT16_MAX)
         return E_PROTO;
-    return grow_table(c, t, (const struct field *const[]){&f}, 1);
+    int r = grow_table(c, t, (const struct field *const[]){&f}, 1);
+    t->n_noted += r == 0;
+    return r;
 }
 
 static int load_tables(struct catalog *c)

@@ -153,15 +153,27 @@ static int take_mended(struct catalog *c, const char *name)
     return 0;
 }
 
+/* The partition has more than the catalogue knows: a flush did not come to its end, or the catalogue has lost
+ * commits. There may be columns that it does not know. */
+static int catch_up(struct catalog *c, const char *name)
+{
+    struct gathering g = {.c = c};
+    int r = gather_partition(&g, name, 0, 0);
+    strbuf_fini(&g.bytes);
+    arena_fini(&g.arena);
+    return r;
+}
+
 static int mend(struct catalog *c, const char *name, uint64_t gen)
 {
     struct partition *p = NULL;
     struct partition_health health;
     struct diag why = {0};
     int r = look_at(c, name, gen, &p);
+    bool is_ahead = r == 0 && partition_gen(p) > gen;
     partition_close(p);
     if (r != E_DAMAGE)
-        return r;
+        return is_ahead ? catch_up(c, name) : r;
     r = partition_salvage(c->dir, name, NULL, NULL, &health, &why);
     if (r < 0) {
         catalog_say(c, "%s could not be salvaged: %s", name, why.message);
@@ -192,6 +204,13 @@ static int compare_one(struct catalog *c, const struct fact *fact)
     return 0;
 }
 
+static int look_for_unknown(void *arg, const char *name, int64_t from_ns, int64_t step_ns)
+{
+    struct catalog *c = arg;
+    (void)from_ns, (void)step_ns;
+    return facts_get(c->facts, FACT_PARTITION, slice_str(name)) ? 0 : catch_up(c, name);
+}
+
 int catalog_compare(struct catalog *c)
 {
     /* Facts may go and come in compare_one: by id, then. */
@@ -202,7 +221,7 @@ int catalog_compare(struct catalog *c)
         while ((fact = facts_next(c->facts, FACT_PARTITION, &i)) != NULL && fact->id <= last)
             ;
         if (!fact)
-            return 0;
+            return catalog_partitions(c->dir, look_for_unknown, c);
         last = fact->id;
         r = compare_one(c, fact);
         if (r < 0)

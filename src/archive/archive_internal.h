@@ -77,6 +77,7 @@ struct table_list {
 struct source_state {
     struct archive_source id;
     uint64_t done;        /* the last record that was appended whole */
+    uint64_t before;      /* the cursor, while it is moved */
     uint64_t again_until; /* up to here a partition's mark may know better */
 };
 

@@ -311,15 +311,20 @@ static int commit_tables(struct archive *a)
     return r;
 }
 
+/* A cursor that is not on disk is none: who believed it would forget what it covers. */
 static int commit_cursors(struct archive *a)
 {
     bool has_moved = false;
     for (size_t i = 0; i < a->n_sources; i++) {
-        const struct source_state *s = &a->sources[i];
-        has_moved |= s->done != catalog_cursor(a->catalog, &s->id);
+        struct source_state *s = &a->sources[i];
+        s->before = catalog_cursor(a->catalog, &s->id);
+        has_moved |= s->done != s->before;
         catalog_set_cursor(a->catalog, &s->id, s->done);
     }
-    return has_moved ? catalog_commit(a->catalog) : 0;
+    int r = has_moved ? catalog_commit(a->catalog) : 0;
+    for (size_t i = 0; r < 0 && i < a->n_sources; i++)
+        catalog_set_cursor(a->catalog, &a->sources[i].id, a->sources[i].before);
+    return r;
 }
 
 static int flush(struct archive *a)

@@ -40,25 +40,27 @@ static int look_at_mark(void *arg, const char *name, int64_t from_ns, int64_t st
     struct partition *p = archive_partition(m->a, &span, &r);
     uint64_t record = p ? partition_mark(p, m->s) : 0;
     m->record = record > m->record ? record : m->record;
-    return 0; /* one that can't be opened is said by archive_open, and has no marks to go by */
+    return r == E_DAMAGE ? 0 : r; /* a broken one is said by archive_open, and has no marks to go by */
 }
 
 /* Known from here on: where it was left, and up to where a flush that did not end may have got. */
-static struct source_state *open_source(struct archive *a, const struct archive_source *s)
+static int open_source(struct archive *a, const struct archive_source *s, struct source_state **out)
 {
-    struct source_state *known = archive_source_state(a, s);
-    if (known)
-        return known;
+    *out = archive_source_state(a, s);
+    if (*out)
+        return 0;
     struct source_state *all = mem_try_resize(a->sources, (a->n_sources + 1) * sizeof *all);
     if (!all)
-        return NULL;
+        return -ENOMEM;
     a->sources = all;
     uint64_t cursor = catalog_cursor(a->catalog, s);
     struct newest_mark newest = {a, s, cursor};
-    (void)catalog_partitions(a->dir, look_at_mark,
-                             &newest); /* without marks rows may come again: see there */
+    int r = catalog_partitions(a->dir, look_at_mark, &newest); /* without all marks rows would come twice */
+    if (r < 0)
+        return r;
     all[a->n_sources] = (struct source_state){.id = *s, .done = cursor, .again_until = newest.record};
-    return &all[a->n_sources++];
+    *out = &all[a->n_sources++];
+    return 0;
 }
 
 uint64_t archive_cursor(const struct archive *a, const struct archive_source *s)
@@ -389,11 +391,11 @@ struct partition_span archive_span_of(const struct archive *a, int64_t time_ns)
     return (struct partition_span){.from_ns = from, .to_ns = from + width};
 }
 
-/* Is it on disk already, by a flush that did not come to its end? */
-static bool is_there(struct archive *a, const struct source_state *s, uint64_t record, int64_t time_ns)
+/* Is it on disk already, by a flush that did not come to its end? 1, 0, or nobody can tell now. */
+static int is_there(struct archive *a, const struct source_state *s, uint64_t record, int64_t time_ns)
 {
     if (record > s->again_until)
-        return false;
+        return 0;
     int r = 0;
     struct partition_span span = archive_span_of(a, time_ns);
     char name[PARTITION_NAME_MAX];
@@ -404,6 +406,8 @@ static bool is_there(struct archive *a, const struct source_state *s, uint64_t r
     bool exists = !strbuf_failed(&path) && stat(path.p, &st) == 0;
     strbuf_fini(&path);
     struct partition *p = exists ? archive_partition(a, &span, &r) : NULL;
+    if (r < 0 && r != E_DAMAGE)
+        return r;
     return p && partition_mark(p, &s->id) >= record;
 }
 
@@ -445,7 +449,7 @@ static int put_row(struct archive *a, struct archive_stream *s, const struct hea
     return 0;
 }
 
-/* 0: it has become of it what the counts say. */
+/* 0: it has become of it what the counts say. E_LIMIT: it can't be taken; else nothing has become of it yet. */
 static int append_event(struct archive *a, const struct source_state *source, uint64_t record,
                         const struct batch *b, size_t i)
 {
@@ -459,11 +463,12 @@ static int append_event(struct archive *a, const struct source_state *source, ui
         a->counts.refused++;
         return 0;
     }
-    if (record <= source->again_until && is_there(a, source, record, e->time_ns)) {
+    int r = is_there(a, source, record, e->time_ns);
+    if (r > 0)
         a->counts.again++;
-        return 0;
-    }
-    int r = get_info(a, e->schema, &info);
+    if (r != 0)
+        return r < 0 ? r : 0;
+    r = get_info(a, e->schema, &info);
     struct archive_stream *s = r < 0 ? NULL : get_stream(a, e, info, &b->origin);
     if (!s)
         return r < 0 ? r : -ENOMEM;
@@ -472,10 +477,9 @@ static int append_event(struct archive *a, const struct source_state *source, ui
                                  .origin = &b->origin,
                                  .seq = b->origin.first_seq ? b->origin.first_seq + i : 0,
                                  .with_keys = s->is_overflow};
-    if (s->is_derived || put_row(a, s, &row) < 0) {
-        a->counts.refused++;
-        return 0;
-    }
+    r = s->is_derived ? E_LIMIT : put_row(a, s, &row);
+    if (r < 0)
+        return r;
     a->counts.kept++;
     if (s->is_overflow) {
         a->counts.overflow++;
@@ -528,20 +532,27 @@ static size_t head_max(const struct archive *a)
 int archive_append_some(struct archive *a, const struct archive_source *s, uint64_t record,
                         const struct batch *b, const uint32_t *index, size_t n)
 {
-    struct source_state *source = open_source(a, s);
-    if (!source)
-        return -ENOMEM;
+    struct source_state *source = NULL;
+    int r = open_source(a, s, &source);
+    if (r < 0)
+        return r;
     if (a->counts.head_bytes > head_max(a) && a->n_touched == 0)
         return -ENOSPC;
-    a->counts.taken += n;
     if (record <= source->done) {
+        a->counts.taken += n;
         a->counts.again += n;
         return 0;
     }
-    for (size_t i = 0; i < n; i++)
-        if (append_event(a, source, record, b, index ? index[i] : i) < 0)
+    size_t i = a->n_begun; /* of this batch, before memory ran out */
+    for (; i < n; i++, a->counts.taken++) {
+        r = append_event(a, source, record, b, index ? index[i] : i);
+        if (r == E_LIMIT)
             a->counts.refused++;
-    return 0;
+        else if (r < 0)
+            break;
+    }
+    a->n_begun = i < n ? i : 0;
+    return i < n ? r : 0;
 }
 
 int archive_append(struct archive *a, const struct archive_source *s, uint64_t record, const struct batch *b)
@@ -551,9 +562,10 @@ int archive_append(struct archive *a, const struct archive_source *s, uint64_t r
 
 int archive_done(struct archive *a, const struct archive_source *s, uint64_t record)
 {
-    struct source_state *source = open_source(a, s);
-    if (!source)
-        return -ENOMEM;
+    struct source_state *source = NULL;
+    int r = open_source(a, s, &source);
+    if (r < 0)
+        return r;
     if (record > source->done)
         source->done = record;
     pthread_mutex_lock(&a->lock);
@@ -674,7 +686,8 @@ static int look_at_gen(void *arg, const char *name, int64_t from_ns, int64_t ste
     struct partition *p = archive_partition(newest->a, &span, &r);
     uint64_t gen = p ? partition_gen(p) : 0;
     newest->gen = gen > newest->gen ? gen : newest->gen;
-    return 0; /* a broken one is for `gridline archive repair`; the others are good without it */
+    /* A broken one is for `gridline archive repair`; the others are good without it. */
+    return r == E_DAMAGE ? 0 : r;
 }
 
 int archive_find_gen(struct archive *a)

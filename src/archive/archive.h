@@ -55,8 +55,8 @@ void archive_close(struct archive *a); /* NULL is fine; heads are not flushed */
  * name), whose key has `overflow` = true and no other field; their key fields are columns of its rows.
  *
  * A record of a source, whole: all its batches one after the other, then archive_done. Records come in order;
- * those up to archive_cursor need not come again. -ENOMEM, -ENOSPC...: nothing of the batch is taken; try
- * again later. Cost: a look-up a stream and run, 8 bytes a value. */
+ * those up to archive_cursor need not come again. -ENOMEM, -ENOSPC, -EIO: nothing is lost; the same batch
+ * comes again, later. Cost: a look-up a stream and run, 8 bytes a value. */
 int archive_append(struct archive *a, const struct archive_source *s, uint64_t record, const struct batch *b);
 /* The same of some of its events: places in index. */
 int archive_append_some(struct archive *a, const struct archive_source *s, uint64_t record,

@@ -104,6 +104,7 @@ struct archive {
     size_t n_sources;
     struct open_partition open[ARCHIVE_OPEN_MAX];
     uint64_t uses;
+    size_t n_begun; /* events of the batch that is to be given again, which have been taken */
     struct archive_counts counts;
     struct archive_stream **touched; /* since the last whole record */
     size_t n_touched, max_touched;

@@ -356,6 +356,7 @@ static void rewind_all(struct archive *a)
     a->counts.kept -= a->counts.head_rows;
     a->counts.head_rows = a->counts.head_bytes = 0;
     a->n_sources = 0;
+    a->n_begun = 0;
     for (size_t i = 0; i < ARCHIVE_OPEN_MAX; i++)
         archive_forget(a, &a->open[i].span);
     archive_find_gen(a);

@@ -114,8 +114,9 @@ static bool run_with_fault(const struct fault *fault, uint64_t n, uint64_t *call
                    lost);
     fault_run_end(&run);
     powerloss_free(p);
-    fault_check(&source, lost, run.promised, where);
     fault_check(&source, root, run.promised, where);
+    (void)snprintf(where + strlen(where), sizeof where - strlen(where), ", then a loss of power");
+    fault_check(&source, lost, run.promised, where);
     if (open_descriptors() != descriptors)
         fail_msg("%s: a descriptor stayed open", where);
     *calls = f.calls;

@@ -4,6 +4,7 @@
 #include "unit/test.h"
 
 #include <dirent.h>
+#include <errno.h>
 #include <stdio.h>
 
 int fault_open(const char *path, struct archive **out, struct diag *why)
@@ -24,6 +25,8 @@ static int after_call(struct fault_run *run, int r)
         run->errors++;
         run->last_error = r;
     }
+    if (r == -ESTALE) /* the heads are empty */
+        run->at = source_resume(run->source, run->archive);
     uint64_t cursor = run->archive ? archive_cursor(run->archive, &run->source->id) : 0;
     if (cursor > run->promised) {
         run->promised = cursor;

@@ -196,10 +196,10 @@ def case_tcp():
         while (before := told())["TcpInSegs"] == first["TcpInSegs"]:
             pass  # until there is traffic
         e = [e for e in sense("tcp") if e["name"] == "tcp"][0]
-        after = told()
+        while (after := told())["TcpInSegs"] == before["TcpInSegs"]:
+            pass  # the load may stand still for a moment
     for name, key in names.items():
         between(before[key], e[name], after[key], name)
-    assert after["TcpInSegs"] > before["TcpInSegs"], "nothing moved: that was no test"
 
 
 def case_connection():

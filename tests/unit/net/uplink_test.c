@@ -469,7 +469,7 @@ static void test_frames(void **state)
     assert_slice(r.frame.payload, "answer");
     uint64_t sent, received;
     uplink_bytes(s.u, &sent, &received);
-    assert_int_equal(received, 4 * (FRAME_HEAD + 4) + FRAME_HEAD + 46);
+    assert_int_equal(received, 4 * (FRAME_HEAD + 4) + FRAME_HEAD + 54);
     assert_true(sent > 3 * FRAME_HEAD + FRAME_GREETING);
 
     static char large[FRAME_PAYLOAD_MAX + 1];

@@ -38,10 +38,11 @@ struct archiver {
     struct call *calls, **calls_end;
     struct archive_counts counts; /* as of the last tick */
     struct upkeep_counts kept;
-    uint64_t cursor, appended;    /* records: on disk, and seen by queries */
-    struct archive_state state;   /* has a lock of its own */
+    uint64_t cursor, appended;  /* records: on disk, and seen by queries */
+    struct archive_state state; /* has a lock of its own */
     /* The thread's: */
     struct lifeline *lifeline; /* hops of ids, derived at each flush */
+    struct upkeep *upkeep;     /* merging, tiers, retention */
     struct selector *selector;
     uint32_t *index;
     size_t max_index;

@@ -5,11 +5,11 @@
  * and what was in it if it can't be read: event names with their columns, stream keys, times, producers and
  * ranges of their numbers, summaries of columns, a filter of ids; so catalogues can be made again from blobs
  * alone. Both begin with a mark, their length and a CRC, so that they are found in a file whose B-trees are
- * broken; every chunk has a CRC of its own, so that damage of the body costs the chunks that it hit. The byte
- * layout is in blob_write.c.
+ * broken; the columns of a chunk have CRCs of their own (small ones of many chunks share one), so that damage
+ * of the body costs what it hit. The byte layout is in blob_write.c.
  *
- * Column by column: time by delta of delta; numbers by the smallest of a few codecs (column_codec.c);
- * text by dictionary; and zstd where it pays. Values come back bit for bit. */
+ * Column by column: time by delta of delta; numbers by the smallest of a few codecs (number_codec.h); text by
+ * dictionary; and zstd where it pays. Values come back bit for bit. */
 #ifndef GRIDLINE_ARCHIVE_BLOB_H
 #define GRIDLINE_ARCHIVE_BLOB_H
 
@@ -43,8 +43,9 @@ struct blob_writer;
 struct blob_writer *blob_writer_create(const struct blob_options *o); /* borrows ids. NULL: no memory */
 void blob_writer_destroy(struct blob_writer *w);                      /* NULL is fine */
 /* Encodes a chunk. Those of one event name come one after the other, and of one stream in order of time: what
- * is neighbours is read together. table and key are copied. E_LIMIT: too large; -ENOMEM: nothing was added.
- */
+ * is neighbours is read together. table and key are copied. E_LIMIT: too large; E_PROTO: not as rows.h says
+ * (an id that the table does not have, a column without a value, an origin that is none, times not in order);
+ * -ENOMEM. Nothing was added then. */
 int blob_writer_add(struct blob_writer *w, const struct table_def *table, struct slice key,
                     const struct rows *rows);
 bool blob_writer_is_empty(const struct blob_writer *w);
@@ -67,7 +68,7 @@ struct blob_chunk {
     uint32_t n_columns;                     /* those that have values */
     const uint16_t *ids;                    /* of them, ascending */
     const struct column_summary *summaries; /* the same order */
-    struct {                                /* who made them, and from which to which number (0: without) */
+    struct { /* who made them, and from which to which number (0: without); their clocks are not here */
         const struct row_origin *origins;
         const uint64_t *first_seq, *last_seq;
         uint32_t n;

@@ -29,7 +29,9 @@ enum {
     BLOB_SECTIONS_MAX = 1 << 16,
     BLOB_CHUNKS_MAX = 1 << 20,
     BLOB_KEY_MAX = 512 << 10, /* bytes of a stream key: names and values of an event, and a little more */
-    BLOB_ORIGINS_MAX = 1 << 20
+    BLOB_ORIGINS_MAX = 1 << 20,
+    BLOB_MEMORY_MAX =
+        128 << 20 /* of a directory that was read: a hostile one of 16 MiB could be a gigabyte */
 };
 
 /* Pieces of a chunk that are not of a column of its table, in their order in the body: before those. */
@@ -37,10 +39,10 @@ enum blob_piece { PIECE_ORIGINS, PIECE_TIMES, PIECE_LEVELS, PIECE_SEQS, PIECE_FI
 
 /* What follows about a column. */
 enum blob_column_flags {
-    COLUMN_SAME = 1,      /* a number that is the same in all rows: no piece */
-    COLUMN_HERE = 2,      /* the piece is here, not in the body */
-    COLUMN_MISSING = 4,   /* some rows have no value: how many have; when the first and last of them are */
-    COLUMN_NANS = 8,      /* so many are NaN */
+    COLUMN_SAME = 1,       /* a number that is the same in all rows: no piece */
+    COLUMN_HERE = 2,       /* the piece is here, not in the body */
+    COLUMN_MISSING = 4,    /* some rows have no value: how many have; when the first and last of them are */
+    COLUMN_NANS = 8,       /* so many are NaN */
     COLUMN_MIN_FIRST = 16, /* min is first: not said again */
     COLUMN_MIN_LAST = 32,
     COLUMN_MAX_FIRST = 64,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The layout is in blob_write.c. Nothing here trusts a byte: a CRC says that they are those that were written,
- * which a broken or hostile writer has, too. Every count is checked against the bytes that are left (a thing
- * has one byte at least) or a limit before memory is taken for it. */
+/* The layout is in blob_write.c. Nothing here trusts a byte: a CRC says that they are those that were
+ * written, which a broken or hostile writer has, too. Every count is checked against the bytes that are left
+ * (a thing has one byte at least) or a limit before memory is taken for it. */
 #include "archive/blob_layout.h"
 
 #include "archive/column_codec.h"
@@ -58,7 +58,8 @@ struct reading {
     struct directory *d;
     struct cursor c;
     struct arena *arena;
-    int error; /* the first one that is not c.bad */
+    uint64_t taken; /* bytes */
+    int error;      /* the first one that is not c.bad */
 };
 
 static bool fail(struct reading *r, int error)
@@ -68,11 +69,17 @@ static bool fail(struct reading *r, int error)
     return cursor_fail(&r->c);
 }
 
+/* Memory for n things; n was checked. NULL: r says why. */
 static void *take(struct reading *r, uint64_t n, size_t size)
 {
-    void *p = r->error || r->c.bad ? NULL : arena_alloc(r->arena, n ? n * size : 1);
+    if (r->error || r->c.bad) {
+        (void)fail(r, E_PROTO);
+        return NULL;
+    }
+    r->taken += n * size;
+    void *p = r->taken > BLOB_MEMORY_MAX ? NULL : arena_alloc(r->arena, n ? n * size : 1);
     if (!p)
-        (void)fail(r, r->c.bad ? E_PROTO : -ENOMEM); /* r->error says it */
+        (void)fail(r, r->taken > BLOB_MEMORY_MAX ? E_LIMIT : -ENOMEM);
     return p;
 }
 
@@ -85,15 +92,21 @@ static uint32_t read_count(struct reading *r, size_t least, uint32_t max)
     return (uint32_t)n;
 }
 
+/* The next n bytes, copied; NULL: r says why. */
+static const char *read_bytes(struct reading *r, uint64_t n)
+{
+    struct slice s = cursor_bytes(&r->c, n);
+    char *copy = take(r, s.n, 1);
+    return copy ? memcpy(copy, s.p, s.n) : NULL;
+}
+
 static struct slice read_text(struct reading *r, size_t max)
 {
-    struct slice s = cursor_text(&r->c);
-    if (s.n > max)
+    uint64_t n = cursor_varint(&r->c);
+    if (n > max)
         (void)fail(r, E_LIMIT);
-    struct slice copy = r->c.bad ? (struct slice){"", 0} : arena_copy(r->arena, s);
-    if (!copy.p)
-        (void)fail(r, -ENOMEM);
-    return copy.p ? copy : (struct slice){"", 0};
+    const char *p = read_bytes(r, n);
+    return p ? slice_of(p, (size_t)n) : slice_of("", 0);
 }
 
 /* ---------------------------------------------------------------- both halves */
@@ -178,8 +191,7 @@ static void read_origins(struct reading *r)
     struct batch_clock clock = {.offset_ns = 0};
     for (uint32_t i = 0; i < d->n_origins && !r->c.bad; i++) {
         uint64_t maker = cursor_varint(&r->c);
-        clock.offset_ns =
-            (int64_t)((uint64_t)clock.offset_ns + (uint64_t)unzigzag(cursor_varint(&r->c)));
+        clock.offset_ns = (int64_t)((uint64_t)clock.offset_ns + (uint64_t)unzigzag(cursor_varint(&r->c)));
         clock.bound_ns = cursor_varint(&r->c) - 1;
         clock.generation += (uint32_t)unzigzag(cursor_varint(&r->c));
         if (r->c.bad || maker >= d->n_makers) {
@@ -220,12 +232,8 @@ static struct place read_place(struct reading *r, uint64_t n, bool is_here)
         (void)fail(r, E_PROTO);
         return p;
     }
-    if (is_here) {
-        struct slice s = cursor_bytes(&r->c, n);
-        p.here = r->c.bad ? NULL : arena_copy(r->arena, s).p;
-        if (!p.here)
-            (void)fail(r, r->c.bad ? E_PROTO : -ENOMEM);
-    }
+    if (is_here)
+        p.here = read_bytes(r, n);
     return p;
 }
 
@@ -268,8 +276,8 @@ static void read_numbers_summary(struct reading *r, uint8_t type, unsigned flags
             s->min.f += 0.0; /* never -0.0: rows.h */
         s->max = s->min;
         if (is_any)
-            s->sum = float_of(bits_of(as_float(s->first) * n_rows) +
-                              (uint64_t)unzigzag(cursor_varint(&r->c)));
+            s->sum =
+                float_of(bits_of(as_float(s->first) * n_rows) + (uint64_t)unzigzag(cursor_varint(&r->c)));
         return;
     }
     s->last = read_number(r, type);
@@ -346,10 +354,8 @@ static void read_filters(struct reading *r, const struct table_def *t, struct ch
             break;
         }
         uint32_t n_bits = filter_bits((uint32_t)n);
-        struct slice bits = arena_copy(r->arena, cursor_bytes(&r->c, n_bits / 8));
-        if (!bits.p)
-            (void)fail(r, -ENOMEM);
-        filters[i] = (struct filter){(uint32_t)column, n_bits, (const unsigned char *)bits.p};
+        const unsigned char *bits = (const unsigned char *)read_bytes(r, n_bits / 8);
+        filters[i] = (struct filter){(uint32_t)column, n_bits, bits};
     }
     c->filters = filters;
 }
@@ -378,22 +384,22 @@ static void read_makers(struct reading *r, struct blob_chunk *b)
     b->by.last_seq = last;
 }
 
-static void read_key(struct reading *r, struct slice before, struct blob_chunk *b)
+static void read_key(struct reading *r, const struct blob_chunk *before, struct blob_chunk *b)
 {
     uint64_t shared = cursor_varint(&r->c);
     struct slice rest = cursor_text(&r->c);
-    if (shared > before.n || rest.n > BLOB_KEY_MAX - shared) {
+    if (shared > before->key.n || rest.n > BLOB_KEY_MAX - shared) {
         (void)fail(r, E_PROTO);
         return;
     }
-    if (rest.n == 0 && shared == before.n && before.p) {
-        b->key = before; /* the next chunk of the same stream */
+    if (rest.n == 0 && shared == before->key.n) {
+        b->key = before->key; /* the next chunk of the same stream */
         return;
     }
     char *key = take(r, shared + rest.n, 1);
     if (!key)
         return;
-    memcpy(key, before.p, shared);
+    memcpy(key, before->key.p, shared);
     memcpy(key + shared, rest.p, rest.n);
     b->key = slice_of(key, shared + rest.n);
 }
@@ -401,7 +407,7 @@ static void read_key(struct reading *r, struct slice before, struct blob_chunk *
 static void read_chunk(struct reading *r, const struct table_def *t, const struct blob_chunk *before,
                        struct blob_chunk *b, struct chunk *c)
 {
-    read_key(r, before->key, b);
+    read_key(r, before, b);
     uint64_t n = cursor_varint(&r->c);
     b->min_ns = (int64_t)((uint64_t)before->min_ns + (uint64_t)unzigzag(cursor_varint(&r->c)));
     b->max_ns = (int64_t)((uint64_t)b->min_ns + cursor_varint(&r->c));
@@ -420,7 +426,7 @@ static void read_chunk(struct reading *r, const struct table_def *t, const struc
 }
 
 /* By key, then by time: blob_directory_find goes by it. */
-static bool is_ordered(const struct blob_chunk *a, const struct blob_chunk *b)
+static bool come_in_order(const struct blob_chunk *a, const struct blob_chunk *b)
 {
     int order = blob_compare_keys(a->key, b->key);
     return order < 0 || (order == 0 && a->min_ns <= b->min_ns);
@@ -435,7 +441,7 @@ static uint32_t read_section(struct reading *r, uint32_t section, struct table_d
     if (n == 0 || r->c.bad)
         return (uint32_t)fail(r, E_PROTO);
     *s = (struct blob_section){.name = t->name, .min_ns = INT64_MAX, .max_ns = INT64_MIN};
-    struct blob_chunk none = {.key = {NULL, 0}};
+    struct blob_chunk none = {.key = {"", 0}};
     const struct blob_chunk *before = &none;
     for (uint32_t i = at; i < at + n && !r->c.bad; i++) {
         struct blob_chunk *b = &chunks[i];
@@ -444,7 +450,7 @@ static uint32_t read_section(struct reading *r, uint32_t section, struct table_d
         read_chunk(r, t, before, b, &r->d->chunks[i]);
         if (r->c.bad)
             return 0;
-        if (i > at && !is_ordered(before, b))
+        if (i > at && !come_in_order(before, b))
             return (uint32_t)fail(r, E_PROTO);
         s->streams += i == at || !slice_eq(b->key, before->key);
         s->rows += b->n_rows;
@@ -513,8 +519,8 @@ static bool is_among(const struct place *p, bool is_alone)
     return !p->here && (p->n >= BLOB_ALONE) == is_alone;
 }
 
-/* Of one section and those, which begin at `at`; starts: of each kind of piece and each column. Returns where the
- * next section's begin; UINT64_MAX: it is wrong. */
+/* Of one section and those, which begin at `at`; starts: of each kind of piece and each column. Returns where
+ * the next section's begin; UINT64_MAX: it is wrong. */
 static uint64_t place_section(struct directory *d, uint32_t section, bool is_alone, uint64_t at,
                               uint64_t *starts)
 {
@@ -526,7 +532,8 @@ static uint64_t place_section(struct directory *d, uint32_t section, bool is_alo
         for (uint32_t k = 0; k < PIECE_FIXED; k++)
             starts[k] += is_among(&c->fixed[k], is_alone) ? c->fixed[k].n : 0;
         for (uint32_t k = 0; k < d->d.chunks[i].n_columns; k++)
-            starts[PIECE_FIXED + d->d.chunks[i].ids[k]] += is_among(&c->columns[k], is_alone) ? c->columns[k].n : 0;
+            starts[PIECE_FIXED + d->d.chunks[i].ids[k]] +=
+                is_among(&c->columns[k], is_alone) ? c->columns[k].n : 0;
     }
     for (uint32_t k = 0; k < n; k++) {
         uint64_t size = starts[k];
@@ -597,7 +604,6 @@ int blob_directory_read(struct slice bytes, struct arena *arena, const struct bl
         return r;
     char *owned;
     struct slice content;
-    size_t before = arena->total;
     r = unpack_content(bytes, &content, &owned);
     struct directory *d = r < 0 ? NULL : arena_alloc(arena, sizeof *d);
     if (!d) {
@@ -613,7 +619,7 @@ int blob_directory_read(struct slice bytes, struct arena *arena, const struct bl
     r = reading.error ? reading.error : reading.c.bad ? E_PROTO : place_pieces(d);
     if (r < 0)
         return r;
-    d->d.size_bytes = arena->total - before;
+    d->d.size_bytes = reading.taken;
     *out = &d->d;
     return 0;
 }
@@ -678,6 +684,7 @@ struct kept_frame {
 enum { KEPT_MAX = 256 };
 
 struct blob_cache {
+    ZSTD_DCtx *zstd;
     struct kept_frame kept[KEPT_MAX];
     uint32_t next; /* the oldest, or free */
     size_t bytes, max_bytes;
@@ -686,9 +693,14 @@ struct blob_cache {
 struct blob_cache *blob_cache_create(size_t max_bytes)
 {
     struct blob_cache *c = mem_try_alloc(sizeof *c);
-    if (c)
-        c->max_bytes = max_bytes;
-    return c;
+    if (!c)
+        return NULL;
+    c->max_bytes = max_bytes;
+    c->zstd = ZSTD_createDCtx();
+    if (c->zstd)
+        return c;
+    blob_cache_destroy(c);
+    return NULL;
 }
 
 static void drop_frame(struct blob_cache *c, struct kept_frame *k)
@@ -706,13 +718,14 @@ void blob_cache_destroy(struct blob_cache *c)
         return;
     for (uint32_t i = 0; i < KEPT_MAX; i++)
         drop_frame(c, &c->kept[i]);
+    (void)ZSTD_freeDCtx(c->zstd); /* NULL is fine; can't fail */
     mem_free(c);
 }
 
 static const char *cache_find(const struct blob_cache *c, uint64_t body, uint64_t number, uint32_t frame)
 {
-    for (uint32_t i = 0; c && i < KEPT_MAX; i++) {
-        const struct kept_frame *k = &c->kept[i];
+    for (uint32_t i = 1; c && i <= KEPT_MAX; i++) { /* the newest first: it is the one, as a rule */
+        const struct kept_frame *k = &c->kept[(c->next + KEPT_MAX - i) % KEPT_MAX];
         if (k->bytes && k->frame == frame && k->body == body && k->number == number)
             return k->bytes;
     }
@@ -751,19 +764,33 @@ struct source {
     uint64_t body_number;
     struct blob_cache *cache;
     struct arena *arena;
-    uint32_t frame; /* the one unpacked last, where none is kept; UINT32_MAX: none */
+    uint32_t frame; /* of many pieces, the one used last and not in the cache; UINT32_MAX: none */
     const char *bytes;
 };
+
+/* The frame's bytes as they are in the body, if those are what was written. */
+static int find_frame(const struct source *s, const struct frame *f, struct slice *out)
+{
+    if (s->body.n < BLOB_HEAD || get_u64(s->body.p + BLOB_AT_NUMBER) != s->d->number ||
+        f->n > s->body.n - BLOB_HEAD || f->at > s->body.n - f->n)
+        return E_DAMAGE;
+    *out = slice_of(s->body.p + f->at, f->n);
+    return crc32c(0, *out) == f->crc ? 0 : E_DAMAGE;
+}
+
+static size_t unpack(struct blob_cache *cache, char *to, size_t n, struct slice packed)
+{
+    return cache ? ZSTD_decompressDCtx(cache->zstd, to, n, packed.p, packed.n)
+                 : ZSTD_decompress(to, n, packed.p, packed.n);
+}
 
 static int open_frame(struct source *s, uint32_t at, const char **out)
 {
     const struct frame *f = &s->d->frames[at];
-    if (s->body.n < BLOB_HEAD || get_u64(s->body.p + BLOB_AT_NUMBER) != s->d->number ||
-        f->n > s->body.n - BLOB_HEAD || f->at > s->body.n - f->n)
-        return E_DAMAGE;
-    struct slice packed = slice_of(s->body.p + f->at, f->n);
-    if (crc32c(0, packed) != f->crc)
-        return E_DAMAGE;
+    struct slice packed;
+    int r = find_frame(s, f, &packed);
+    if (r < 0)
+        return r;
     if (f->n == f->unpacked) {
         *out = packed.p;
         return 0;
@@ -772,7 +799,7 @@ static int open_frame(struct source *s, uint32_t at, const char **out)
     char *bytes = kept ? kept : arena_alloc(s->arena, f->unpacked);
     if (!bytes)
         return -ENOMEM;
-    if (ZSTD_decompress(bytes, f->unpacked, packed.p, packed.n) == f->unpacked) {
+    if (unpack(s->cache, bytes, f->unpacked, packed) == f->unpacked) {
         *out = bytes;
         return 0;
     }
@@ -787,15 +814,19 @@ static int find_piece(struct source *s, const struct place *p, struct slice *out
         *out = slice_of(p->here, p->n);
         return 0;
     }
-    if (s->frame != p->frame) {
-        const char *bytes = cache_find(s->cache, s->body_number, s->d->number, p->frame);
-        int r = bytes ? 0 : open_frame(s, p->frame, &bytes);
-        if (r < 0)
-            return r;
+    const struct frame *f = &s->d->frames[p->frame];
+    bool is_packed = f->n < f->unpacked;
+    const char *bytes = s->frame == p->frame ? s->bytes : NULL;
+    if (!bytes && is_packed)
+        bytes = cache_find(s->cache, s->body_number, s->d->number, p->frame);
+    int r = bytes ? 0 : open_frame(s, p->frame, &bytes);
+    if (r < 0)
+        return r;
+    if (p->n < f->unpacked && (!s->cache || !is_packed)) { /* what a cache has, it may forget */
         s->frame = p->frame;
         s->bytes = bytes;
     }
-    *out = slice_of(s->bytes + p->at, p->n);
+    *out = slice_of(bytes + p->at, p->n);
     return 0;
 }
 
@@ -818,10 +849,14 @@ static int read_times(struct source *s, const struct chunk *c, const struct blob
     int r = read_numbers(s, &c->fixed[PIECE_TIMES], b->n_rows, &v);
     if (r < 0)
         return r;
+    int64_t *times = (int64_t *)v;
     for (uint32_t i = 0; i < b->n_rows; i++)
-        v[i] += (uint64_t)b->min_ns;
-    out->time_ns = (const int64_t *)v;
-    return 0;
+        times[i] = (int64_t)(v[i] + (uint64_t)b->min_ns);
+    bool is_ordered = times[0] == b->min_ns && times[b->n_rows - 1] == b->max_ns;
+    for (uint32_t i = 1; i < b->n_rows; i++)
+        is_ordered &= times[i - 1] <= times[i];
+    out->time_ns = times;
+    return is_ordered ? 0 : E_PROTO;
 }
 
 static int read_levels(struct source *s, const struct chunk *c, const struct blob_chunk *b, struct rows *out)
@@ -930,8 +965,12 @@ int blob_chunk_read(const struct blob_directory *d, struct slice body, uint64_t 
     const struct directory *all = (const struct directory *)d;
     const struct blob_chunk *b = &d->chunks[chunk];
     const struct chunk *c = &all->chunks[chunk];
-    struct source s = {
-        .d = all, .body = body, .body_number = body_number, .cache = cache, .arena = arena, .frame = UINT32_MAX};
+    struct source s = {.d = all,
+                       .body = body,
+                       .body_number = body_number,
+                       .cache = cache,
+                       .arena = arena,
+                       .frame = UINT32_MAX};
     struct rows rows = {.n = b->n_rows};
     int r = what & BLOB_TIMES ? read_times(&s, c, b, &rows) : 0;
     if (r == 0 && what & BLOB_LEVELS)

@@ -14,42 +14,47 @@
  *
  * Body, from 24 on: frames, one after the other, as the content says.
  *
- * The content:
- *   varint n frames      varint bytes unpacked, varint by how many fewer it is in the body (0: as it is, else zstd),
- *                        u32 CRC-32C of the bytes in the body
- *   varint n makers      16 bytes producer, varint epoch
- *   varint n origins     varint maker, zigzag clock offset - that of the origin before, varint bound + 1 (0: unknown),
- *                        zigzag clock generation - that before
- *   varint n sections, varint n chunks of all of them
- *   sections             text name; varint n columns (u8 type, u8 role << 4 | kind, text name, unit, help);
- *                        varint n chunks, each:
- *     key       varint bytes that it shares with the key before, text the rest
- *     rows      varint
- *     times     zigzag min - min of the chunk before, varint max - min
- *     makers    varint n; varint maker, varint first seq, varint last - first
- *     pieces    4 of them: origins, times (from min on), levels, numbers (seq): varint length * 2 + is here; then it
- *               follows, else it is in the body
- *     columns   varint n, each: varint id - (id before + 1), u8 flags (blob_layout.h), by which follow
- *       COLUMN_MISSING  varint rows that have a value, varint first ns - min, varint max - last ns
- *       COLUMN_NANS     varint
- *       numbers only    first, last (not if SAME), min and max (not if flags say so), sum: 8 bytes each; of SAME
- *                       columns sum is zigzag: its bits - those of value * rows
- *       unless SAME     varint length of its piece; with COLUMN_HERE it follows
- *     filters   varint n; varint id of column - id before, varint n values, Bloom filter of ceil(n * 10 / 8) bytes
+ * The content, in this order:
+ *   frames      varint n; of each: varint bytes unpacked, varint how many fewer it is in the body (0: it is
+ *               there as it is, else by zstd), u32 CRC-32C of what is in the body
+ *   makers      varint n; of each: 16 bytes producer, varint epoch
+ *   origins     varint n; of each: varint maker, zigzag clock offset - that of the origin before,
+ *               varint bound + 1 (0: unknown), zigzag clock generation - that before
+ *   sections    varint n, varint chunks of all sections; of each: its table, varint n chunks, the chunks
+ *
+ * A table:
+ *   text name, varint n columns; of each: u8 type, u8 role << 4 | kind, text name, text unit, text help
+ *
+ * A chunk; "before" is the one before it in its section:
+ *   key         varint bytes that it shares with the key before, text the rest
+ *   rows        varint
+ *   times       zigzag min - min before, varint max - min
+ *   makers      varint n; of each: varint maker, varint first seq, varint last - first
+ *   pieces      of origins, times (from min on), levels, numbers (seq): varint length * 2 + is here; if it
+ *               is, it follows, else it is in the body
+ *   columns     varint n; of each: varint id - (id before + 1), u8 flags (enum blob_column_flags), and then
+ *               MISSING: varint rows that have a value, varint first ns - min, varint max - last ns
+ *               NANS: varint how many
+ *               a number, SAME: 8 bytes, and zigzag bits of the sum - bits of value * rows
+ *               a number, not SAME: first, last, min and max (unless flags say which they are), sum; 8 bytes
+ *               not SAME: varint length of its piece; HERE: it follows, else it is in the body
+ *   filters     varint n; of each: varint id of its column - the one before, varint n ids, a Bloom filter of
+ *               n * 10 bits, rounded up to bytes
+ * Without any number that is not NaN there are no min, max and sum.
  *
  * Piece of origins: varint n, zigzag origin - the one before; if n > 1 the place of each row's in those, as
- * numbers. Of numbers: zigzag the first row's - the first seq of the first maker; the others from the first row's
- * on. All other pieces: column_codec.h.
+ * numbers. Of numbers: zigzag the first row's - the first seq of the first maker; the others from the first
+ * row's on. All other pieces: column_codec.h.
  *
- * Pieces in the body: first all that are shorter than BLOB_ALONE, many in a frame, then all others, each a frame of
- * its own; among both section by section; within one all chunks' origins, times, levels, numbers, then all chunks'
- * pieces of the first column, of the second and so on: a query wants one column of many streams. No piece is in two
- * frames.
+ * Pieces in the body: first all that are shorter than BLOB_ALONE, many in a frame, then all others, each a
+ * frame of its own; among both section by section; within one all chunks' origins, times, levels, numbers,
+ * then all chunks' pieces of the first column, of the second and so on: a query wants one column of many
+ * streams. No piece is in two frames.
  *
- * Frames have the CRCs: damage costs a column of a chunk, or the small pieces of a frame. zstd is tried on shared
- * frames and on text; packed numbers have nothing left for it. Rejected: zstd over frames of many chunks' numbers. It
- * saved 7% on one recorded host (and made copies of hosts look like nothing), for ten times the cost of reading one
- * column and for damage that costs everything in the frame. */
+ * Frames have the CRCs: damage costs a column of a chunk, or the small pieces of a frame. zstd is tried on
+ * shared frames and on text; packed numbers have nothing left for it. Rejected: zstd over frames of many
+ * chunks' numbers. That saved a few per cent on one recorded host (and made copies of hosts look like
+ * nothing), but reading one column cost a frame, and so did damage. */
 #include "archive/blob_layout.h"
 
 #include "archive/column_codec.h"
@@ -105,14 +110,14 @@ struct blob_writer {
     double ratio;     /* packed by unpacked, of the blobs before: to know when this one is full */
     bool is_finished; /* what is here is already in a blob: the next add forgets it */
 
-    struct arena arena;                           /* tables, keys, keys of the maps */
-    struct map section_of, maker_of, origin_of;   /* -> index + 1 */
+    struct arena arena;                         /* tables, keys, keys of the maps */
+    struct map section_of, maker_of, origin_of; /* -> index + 1 */
     struct section *sections;
     uint32_t n_sections, sections_cap;
     struct maker *makers;
     uint32_t n_makers, makers_cap;
     uint32_t n_origins;
-    struct batch_clock last_clock; /* of the origin added last */
+    struct batch_clock last_clock;           /* of the origin added last */
     struct strbuf maker_bytes, origin_bytes; /* as they are written */
     struct chunk *chunks;
     uint32_t n_chunks, chunks_cap;
@@ -123,9 +128,9 @@ struct blob_writer {
 
     struct strbuf part; /* a piece, before it is known where it goes */
     uint64_t scratch[ROWS_CHUNK_MAX];
-    uint64_t hashes[2 * ROWS_CHUNK_MAX];  /* a set of hashes of ids; 0: free */
-    uint32_t place_of[UINT16_MAX + 1];    /* of the chunk's origins: place in used */
-    uint32_t used[ROWS_CHUNK_MAX];        /* origins of a chunk that rows have, as the blob numbers them */
+    uint64_t hashes[2 * ROWS_CHUNK_MAX]; /* a set of hashes of ids; 0: free */
+    uint32_t place_of[UINT16_MAX + 1];   /* of the chunk's origins: place in used */
+    uint32_t used[ROWS_CHUNK_MAX];       /* origins of a chunk that rows have, as the blob numbers them */
     uint32_t used_maker[ROWS_CHUNK_MAX];
 
     struct strbuf content, frame, directory, body; /* what a finished blob is made of, and is */
@@ -635,6 +640,14 @@ static void put_filters(struct blob_writer *w, const struct table_def *table, co
 
 /* ---------------------------------------------------------------- chunks */
 
+static bool is_ordered(const int64_t *times, uint32_t n)
+{
+    bool is = true;
+    for (uint32_t i = 1; i < n; i++)
+        is &= times[i - 1] <= times[i];
+    return is;
+}
+
 static int check_chunk(const struct blob_writer *w, const struct table_def *table, struct slice key,
                        const struct rows *rows)
 {
@@ -642,7 +655,7 @@ static int check_chunk(const struct blob_writer *w, const struct table_def *tabl
         table->n_columns > ROWS_COLUMNS_MAX || rows->n_origins > UINT16_MAX + 1 || key.n > BLOB_KEY_MAX ||
         w->n_chunks == BLOB_CHUNKS_MAX)
         return E_LIMIT;
-    return 0;
+    return is_ordered(rows->time_ns, rows->n) ? 0 : E_PROTO;
 }
 
 static int put_chunk(struct blob_writer *w, const struct table_def *table, struct slice key,
@@ -738,9 +751,11 @@ static int compare_pieces(const void *pa, const void *pb)
     return r ? r : compare_u64(a->chunk, b->chunk);
 }
 
-static void sort_all(struct blob_writer *w)
+/* Chunks in the order of the directory. */
+static void sort_chunks(struct blob_writer *w)
 {
-    qsort(w->chunks, w->n_chunks, sizeof *w->chunks, compare_chunks);
+    if (w->n_chunks)
+        qsort(w->chunks, w->n_chunks, sizeof *w->chunks, compare_chunks);
     for (uint32_t i = 0; i < w->n_chunks; i++) {
         const struct chunk *c = &w->chunks[i];
         for (uint32_t k = 0; k < c->n_pieces; k++) {
@@ -748,6 +763,18 @@ static void sort_all(struct blob_writer *w)
             w->pieces[c->first_piece + k].section = c->section;
         }
     }
+}
+
+/* Pieces in the order of the body, in memory of the caller's: chunks know theirs by place. NULL: there is
+ * none. */
+static struct piece *sort_pieces(const struct blob_writer *w)
+{
+    struct piece *p = mem_try_alloc((w->n_pieces + 1u) * sizeof *p);
+    if (!p || !w->n_pieces)
+        return p;
+    memcpy(p, w->pieces, w->n_pieces * sizeof *p);
+    qsort(p, w->n_pieces, sizeof *p, compare_pieces);
+    return p;
 }
 
 /* ---------------------------------------------------------------- the body */
@@ -926,38 +953,38 @@ static int end_half(struct strbuf *out)
     return 0;
 }
 
-int blob_writer_finish(struct blob_writer *w, struct blob_bytes *out)
+/* Both halves, of what was sorted. */
+static int put_halves(struct blob_writer *w, const struct piece *pieces, uint64_t number, size_t *n_sections)
 {
-    uint64_t number;
-    if (getrandom(&number, sizeof number, 0) != sizeof number)
-        return -EIO;
-    sort_all(w);
-    struct piece *pieces = mem_try_alloc(w->n_pieces * sizeof *pieces);
-    struct blob_section *sections = mem_try_resize(w->out, (w->n_sections + 1u) * sizeof *sections);
-    if (sections)
-        w->out = sections;
-    int r = pieces && sections ? 0 : -ENOMEM;
-    if (r < 0)
-        goto out;
-    memcpy(pieces, w->pieces, w->n_pieces * sizeof *pieces);
-    qsort(pieces, w->n_pieces, sizeof *pieces, compare_pieces);
     begin_half(&w->directory, BLOB_DIRECTORY_MARK, number);
     begin_half(&w->body, BLOB_BODY_MARK, number);
     strbuf_reset(&w->content);
-    r = put_frames(w, pieces);
-    size_t n_sections = 0;
-    if (r == 0)
-        put_content(w, w->out, &n_sections);
-    r = r < 0 ? r : pack_content(w);
-    r = r < 0 ? r : end_half(&w->directory);
-    r = r < 0 ? r : end_half(&w->body);
+    int r = put_frames(w, pieces);
     if (r < 0)
-        goto out;
+        return r;
+    put_content(w, w->out, n_sections);
+    r = pack_content(w);
+    r = r < 0 ? r : end_half(&w->directory);
+    return r < 0 ? r : end_half(&w->body);
+}
+
+int blob_writer_finish(struct blob_writer *w, struct blob_bytes *out)
+{
+    uint64_t number;
+    size_t n_sections;
+    if (getrandom(&number, sizeof number, 0) != sizeof number)
+        return -EIO;
+    sort_chunks(w);
+    struct piece *pieces = sort_pieces(w);
+    struct blob_section *sections = mem_try_resize(w->out, (w->n_sections + 1u) * sizeof *sections);
+    w->out = sections ? sections : w->out;
+    int r = pieces && sections ? put_halves(w, pieces, number, &n_sections) : -ENOMEM;
+    mem_free(pieces);
+    if (r < 0)
+        return r;
     if (w->bytes.n)
         w->ratio = (w->ratio + (double)w->body.n / (double)w->bytes.n) / 2;
     w->is_finished = true;
     *out = (struct blob_bytes){strbuf_slice(&w->directory), strbuf_slice(&w->body), w->out, n_sections};
-out:
-    mem_free(pieces);
-    return r;
+    return 0;
 }

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Layout of a column: the bitmap, if a row has no value; then the values of those rows that have one.
  *
- *   bitmap   numbers: its words of 64 bits, as text (a varint length before them)
+ *   bitmap   its words of 64 bits, as numbers with a varint length before them
  *   numbers  number_codec.c
  *   text     u8 form, then
- *            plain       text: lengths as numbers; the bytes of all
- *            dictionary  varint n; text: their lengths as numbers; text: their bytes; their places a row as numbers
- */
+ *            plain       varint length, lengths as numbers; the bytes of all
+ *            dictionary  varint n; varint length, lengths of entries as numbers; varint length, their bytes;
+ *                        the entry of each row as numbers */
 #include "archive/column_codec.h"
 
 #include "archive/number_codec.h"
@@ -128,12 +128,14 @@ static uint64_t gather_texts(struct column_codec *k, const struct column *c, uin
 /* Fills places and entries; how many entries. Gives up (0) when more than half the rows are new ones. */
 static uint32_t make_dictionary(struct column_codec *k, uint32_t count)
 {
-    uint32_t n = 0;
-    memset(k->slots, 0, sizeof k->slots);
+    uint32_t n = 0, slots = 16;
+    while (slots < 2 * count)
+        slots *= 2;
+    memset(k->slots, 0, slots * sizeof k->slots[0]);
     for (uint32_t i = 0; i < count; i++) {
-        uint64_t at = hash_bytes(k->texts[i]) & (SLOTS - 1);
+        uint64_t at = hash_bytes(k->texts[i]) & (slots - 1);
         while (k->slots[at] && !slice_eq(k->texts[k->entries[k->slots[at] - 1]], k->texts[i]))
-            at = (at + 1) & (SLOTS - 1);
+            at = (at + 1) & (slots - 1);
         if (!k->slots[at]) {
             if (n > count / 2)
                 return 0;
@@ -295,8 +297,7 @@ static const uint64_t *gather_numbers(struct column_codec *k, const struct colum
     return k->dense;
 }
 
-int column_put(struct column_codec *k, const struct column *c, uint32_t n, uint32_t count,
-               struct strbuf *out)
+int column_put(struct column_codec *k, const struct column *c, uint32_t n, uint32_t count, struct strbuf *out)
 {
     int r = count < n ? put_bitmap(k, c, n, out) : 0;
     if (r < 0)

@@ -15,8 +15,8 @@
 
 enum { COLUMN_TEXT_MAX = 64 << 20 }; /* bytes of one column's text, all rows together */
 
-struct column_codec; /* an encoder's memory, about 1 MiB; one thread */
-struct column_codec *column_codec_create(void);  /* NULL: no memory */
+struct column_codec;                               /* an encoder's memory, about 1 MiB; one thread */
+struct column_codec *column_codec_create(void);    /* NULL: no memory */
 void column_codec_destroy(struct column_codec *k); /* NULL is fine */
 
 /* Appends n numbers that are not a column (times, levels, ...), 1..ROWS_CHUNK_MAX of them. out remembers that

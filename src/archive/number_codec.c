@@ -1,27 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Layout of n numbers. Arithmetic is modulo 2^64.
  *
- *   u8      form | flags (below)
- *   FLOAT:  u8 scale: 0..14 the numbers are integers / 10^scale, 15 the bits of floats are the integers
- *   if EXCEPTIONS: varint count; for each varint place - (place before + 1), 8 bytes: these floats are not what the
- *           rest gives for them
- *   then by form, of the integers:
- *   VALUES      zigzag least, [varint divisor];  z of all n: least + divisor * z
- *   STEPS       zigzag least, [varint divisor], varint first, zigzag least step;  z of n - 1: with y = (integer -
- *               least) / divisor, y = the y before + least step + z
- *   CHANGES     zigzag least, [varint divisor], varint first;  z of n - 1: y = the y before + unzigzag(z)
- *   TURNS       zigzag least, [varint divisor], varint first, zigzag first step;  z of n - 2: step = the step before +
- *               unzigzag(z)
- *   DICTIONARY  varint count, 8 bytes each; z of n: which
- *   The z are packed (pfor.h), or with SAME all 0 and not there. A divisor is there with DIVISOR, else it is 1.
- *   if ULPS: n packed numbers: zigzag of what is to be added to the float's bits
+ *   u8          form | flags
+ *   FLOAT only  u8 scale: 0..14 floats are integers / 10^scale; 15 the bits of floats are the integers
+ *   EXCEPTIONS  varint count; of each: varint place - (place before + 1), 8 bytes: a float that is not what
+ *               the rest gives for it
+ *   then the integers, by form:
+ *   VALUES      common;                               z of n:     y = z
+ *   STEPS       common, varint y, zigzag least step;  z of n - 1: y = y before + least step + z
+ *   CHANGES     common, varint y;                     z of n - 1: y = y before + unzigzag(z)
+ *   TURNS       common, varint y, zigzag step;        z of n - 2: step = step before + unzigzag(z),
+ *                                                                 y = y before + step
+ *   DICTIONARY  varint count, 8 bytes each;           z of n:     which
+ *   ULPS        u of n: unzigzag(u) is added to the float's bits
  *
- * Only FLOAT has scale, EXCEPTIONS and ULPS.
+ * common: zigzag least, with DIVISOR varint divisor (else it is 1): integer = least + divisor * y. z and u
+ * are packed (pfor.h); with SAME all z are 0 and not there. Only FLOAT has EXCEPTIONS and ULPS.
  *
- * Decimals: x is taken for m / 10^k if it is at most ULPS_MAX units in the last place from the float next to that.
- * Exact decimals (what a program printed) need no correction; those that were multiplied or summed do, which costs
- * a bit or two instead of five bytes. The least k that fits nearly all values is used. Rejected: XOR with the value
- * before (Gorilla) and zstd over bytes: both larger on every column of the recorded hosts that were tried. */
+ * Decimals: x is taken for m / 10^k if it is at most ULPS_MAX units in the last place from the float next to
+ * that. Exact decimals (what a program printed) need no correction; those that were multiplied or summed do,
+ * which costs a bit or two instead of most of a mantissa. The least k that fits nearly all values is used.
+ * Rejected: XOR with the value before (Gorilla), and zstd over planes of bytes. On the recorded hosts of
+ * bench/blob neither was smaller, and both are slower to read. */
 #include "archive/number_codec.h"
 
 #include "archive/pfor.h"
@@ -37,11 +37,11 @@ enum { SCALE_MAX = 14, SCALE_BITS = 15, ULPS_MAX = 3 };
 enum { SAMPLE = 32, SAMPLE_BAD = 2, DICTIONARY_MAX = 255, DICTIONARY_SLOTS = 1024, DICTIONARY_WORTH = 64 };
 enum { ESTIMATE = 200 }; /* about so many values tell which form is best */
 
-static const double powers[SCALE_MAX + 1] = {1,   1e1, 1e2, 1e3,  1e4,  1e5,  1e6, 1e7,
+static const double powers[SCALE_MAX + 1] = {1,   1e1, 1e2,  1e3,  1e4,  1e5,  1e6, 1e7,
                                              1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14};
 
-/* Added to a float below 2^51, it leaves the nearest integer in the low bits: works in vectors, where a conversion
- * to 64 bits does not. */
+/* Added to a float below 2^51, it leaves the nearest integer in the low bits: works in vectors, where a
+ * conversion to 64 bits does not. */
 #define ROUNDER 6755399441055744.0 /* 1.5 * 2^52 */
 
 struct number_codec {
@@ -85,7 +85,8 @@ static uint64_t one_nan(uint64_t bits)
 
 /* ---------------------------------------------------------------- floats to integers */
 
-/* The integer whose 10^-scale part x is, about, in *m; zigzag of what is missing to x in *ulps. false: it is none. */
+/* The integer whose 10^-scale part x is, about, in *m; zigzag of what is missing to x in *ulps. false: it is
+ * none. */
 static inline bool to_decimal(double x, double power, uint64_t *m, uint64_t *ulps)
 {
     double y = x * power, rounded = y + ROUNDER;
@@ -556,11 +557,13 @@ static int get_floats(struct cursor *c, unsigned head, uint32_t n, uint64_t *v)
 {
     uint8_t scale = cursor_u8(c);
     struct cursor exceptions = *c;
-    if (scale > SCALE_BITS || (scale == SCALE_BITS && head & (FLAG_ULPS | FLAG_EXCEPTIONS)))
+    bool is_dictionary = (head & FORM_MASK) == FORM_DICTIONARY;
+    if (scale > SCALE_BITS || (scale == SCALE_BITS && head & (FLAG_ULPS | FLAG_EXCEPTIONS)) ||
+        (is_dictionary && scale != SCALE_BITS))
         return E_PROTO;
     if (head & FLAG_EXCEPTIONS)
         get_exceptions(c, n, NULL);
-    int r = (head & FORM_MASK) == FORM_DICTIONARY ? get_dictionary(c, n, v) : get_integers(c, head, n, v);
+    int r = is_dictionary ? get_dictionary(c, n, v) : get_integers(c, head, n, v);
     if (r < 0)
         return r;
     if (scale != SCALE_BITS)
@@ -579,7 +582,7 @@ int number_get(struct slice in, uint8_t type, uint32_t n, uint64_t *v)
     if (c.bad || head > FLAGS || form >= FORMS || (form == FORM_DICTIONARY && head != FORM_DICTIONARY) ||
         (type != VALUE_FLOAT && head & (FLAG_ULPS | FLAG_EXCEPTIONS)))
         return E_PROTO;
-    int r = type == VALUE_FLOAT        ? get_floats(&c, head, n, v)
+    int r = type == VALUE_FLOAT       ? get_floats(&c, head, n, v)
             : form == FORM_DICTIONARY ? get_dictionary(&c, n, v)
                                       : get_integers(&c, head, n, v);
     if (r < 0 || c.bad || cursor_left(&c))

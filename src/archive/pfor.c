@@ -33,7 +33,8 @@ static void store(unsigned char *to, uint64_t v)
     memcpy(to, &v, sizeof v);
 }
 
-/* Packs the low `width` bits of each, and returns where the next byte goes; SLACK bytes behind are written. */
+/* Packs the low `width` bits of each, and returns where the next byte goes; SLACK bytes behind are written.
+ */
 static unsigned char *pack(unsigned char *to, const uint64_t *v, uint32_t n, unsigned width)
 {
     uint64_t gathered = 0, mask = mask_of(width);

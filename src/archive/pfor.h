@@ -3,8 +3,8 @@
  *
  * Blocks of 128 (the last has what is left), each with the width that makes it smallest; of the few numbers
  * that are wider the high bits are apart, with their places. So a spike costs itself and not its block, and a
- * column that seldom changes costs its changes. Beside zstd -3 over bytes this was as small and several times
- * as fast, and it needs no other columns beside it to be good.
+ * column that seldom changes costs its changes. It is as small as zstd over the same bytes and several times
+ * as fast, and needs no other columns beside it to be good.
  *
  * Layout of a block of m:
  *   u8  width (0..56, or 64) of the low bits; with 0x80: some are wider, and follow
@@ -23,7 +23,7 @@
 enum { PFOR_BLOCK = 128 }; /* whoever reads piece by piece reads multiples of it, but for the last */
 
 void pfor_write(struct strbuf *out, const uint64_t *v, uint32_t n);
-/* Fills v[0..n); on malformed input c->bad is set and v holds anything. Cost: about 1 ns a value. */
+/* Fills v[0..n); on malformed input c->bad is set and v holds anything. */
 void pfor_read(struct cursor *c, uint64_t *v, uint32_t n);
 
 #endif

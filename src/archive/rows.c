@@ -38,14 +38,15 @@ static double sum_of_same(double v, uint32_t n)
     return sum;
 }
 
-/* A zero is 0.0 in min and max, never -0.0: they are equal, so which one is the least would depend on order. */
+/* A zero is 0.0 in min and max, never -0.0: they are equal, so which one is the least would depend on order.
+ */
 static double no_minus_zero(double v)
 {
     return v + 0.0;
 }
 
-/* Four of each, so that they do not wait for each other, and the compiler makes vectors of them. The sum is in the
- * order of rows. */
+/* Four of each, so that they do not wait for each other, and the compiler makes vectors of them. The sum is
+ * in the order of rows. */
 static struct survey survey_floats(const double *v, uint32_t n)
 {
     double least[4], most[4], sum = 0;
@@ -81,21 +82,22 @@ static struct survey survey_floats(const double *v, uint32_t n)
     return s;
 }
 
-#define SURVEY_INTEGERS(name, type, make)                                                                 \
-    static struct survey name(const type *v, uint32_t n)                                                  \
-    {                                                                                                     \
-        type least = v[0], most = v[0], whole = 0;                                                        \
-        double sum = 0;                                                                                   \
-        for (uint32_t i = 0; i < n; i++) {                                                                \
-            least = v[i] < least ? v[i] : least;                                                          \
-            most = v[i] > most ? v[i] : most;                                                             \
-        }                                                                                                 \
-        bool is_exact = fabs((double)least) * n <= EXACT && fabs((double)most) * n <= EXACT;              \
-        for (uint32_t i = 0; i < n && is_exact; i++)                                                      \
-            whole += v[i];                                                                                \
-        for (uint32_t i = 0; i < n && !is_exact; i++)                                                     \
-            sum += (double)v[i];                                                                          \
-        return (struct survey){.min = make(least), .max = make(most), .sum = is_exact ? (double)whole : sum}; \
+#define SURVEY_INTEGERS(name, type, make)                                                    \
+    static struct survey name(const type *v, uint32_t n)                                     \
+    {                                                                                        \
+        type least = v[0], most = v[0], whole = 0;                                           \
+        double sum = 0;                                                                      \
+        for (uint32_t i = 0; i < n; i++) {                                                   \
+            least = v[i] < least ? v[i] : least;                                             \
+            most = v[i] > most ? v[i] : most;                                                \
+        }                                                                                    \
+        bool is_exact = fabs((double)least) * n <= EXACT && fabs((double)most) * n <= EXACT; \
+        for (uint32_t i = 0; i < n && is_exact; i++)                                         \
+            whole += v[i];                                                                   \
+        for (uint32_t i = 0; i < n && !is_exact; i++)                                        \
+            sum += (double)v[i];                                                             \
+        return (struct survey){                                                              \
+            .min = make(least), .max = make(most), .sum = is_exact ? (double)whole : sum};   \
     }
 
 SURVEY_INTEGERS(survey_ints, int64_t, value_int)
@@ -183,7 +185,8 @@ void column_summarise(const struct rows *r, const struct column *c, uint32_t fro
     out->last_ns = r->time_ns[to - 1];
     if (value_is_text(c->type))
         return;
-    struct survey s = count == to - from ? survey_numbers(c->u + from, c->type, count) : survey_some(c, from, to);
+    struct survey s =
+        count == to - from ? survey_numbers(c->u + from, c->type, count) : survey_some(c, from, to);
     out->nans = s.nans;
     out->min = s.min;
     out->max = s.max;

@@ -88,8 +88,8 @@ int rows_slice(const struct rows *r, uint32_t from, uint32_t to, struct arena *a
  * NaN out, which `nans` counts; without any number they are missing. first and last are those of the first
  * and last row that has a value. sum is of doubles, in the order of rows, for integers exact as long as it
  * fits 2^53. A zero among min and max is 0.0, never -0.0 (they are equal, so
- * whichever it were would depend on the order of looking); first and last are as they are. Of text: only count and
- * when first and last are. */
+ * whichever it were would depend on the order of looking); first and last are as they are. Of text: only
+ * count and when first and last are. */
 struct column_summary {
     uint32_t count; /* rows with a value, NaN too */
     uint32_t nans;

@@ -60,15 +60,16 @@ static void blob_fini(struct blob *b)
 }
 
 /* Two tables, some streams, the keys not in order. */
-static void make_blob(struct blob *b, struct blob_writer *w, uint32_t rows_max, unsigned chunks, uint64_t *seed)
+static void make_blob(struct blob *b, struct blob_writer *w, uint32_t rows_max, unsigned chunks,
+                      uint64_t *seed)
 {
     static const char *const names[] = {"cpu", "app.request"};
     struct table_def *tables = arena_alloc(&b->arena, 2 * sizeof *tables);
     for (unsigned i = 0; i < 2; i++)
         tables[i] = random_table(&b->arena, names[i], 1 + (uint32_t)(test_random(seed) % 12), seed);
     for (unsigned i = 0; i < chunks; i++)
-        put(b, w, &tables[i % 2], (unsigned)(test_random(seed) % 100), 1 + (uint32_t)(test_random(seed) % rows_max),
-            seed);
+        put(b, w, &tables[i % 2], (unsigned)(test_random(seed) % 100),
+            1 + (uint32_t)(test_random(seed) % rows_max), seed);
     finish(b, w);
 }
 
@@ -131,8 +132,8 @@ static void check_chunk(const struct blob *b, const struct blob_directory *d, ui
     const struct blob_chunk *c = &d->chunks[chunk];
     const struct put *p = find_put(b, d, chunk);
     assert_non_null(p);
-    assert_int_equal(blob_chunk_read(d, strbuf_slice(&b->body), 1, chunk, EVERYTHING, NULL, 0, cache, &arena, &got),
-                     0);
+    assert_int_equal(
+        blob_chunk_read(d, strbuf_slice(&b->body), 1, chunk, EVERYTHING, NULL, 0, cache, &arena, &got), 0);
     assert_same_rows(&p->rows, &got);
     assert_int_equal(c->n_columns, p->rows.n_columns);
     assert_int_equal(c->max_ns, p->rows.time_ns[p->rows.n - 1]);
@@ -237,8 +238,15 @@ static void test_constants_cost_nothing(void **state)
     }
     struct row_origin origin = {.producer = "producer"};
     struct table_def t = {slice_str("same"), fields, COLUMNS};
-    struct rows rows = {.n = N, .n_columns = COLUMNS, .time_ns = times, .level = levels, .seq = seqs,
-                        .origin = places, .origins = &origin, .n_origins = 1, .columns = columns};
+    struct rows rows = {.n = N,
+                        .n_columns = COLUMNS,
+                        .time_ns = times,
+                        .level = levels,
+                        .seq = seqs,
+                        .origin = places,
+                        .origins = &origin,
+                        .n_origins = 1,
+                        .columns = columns};
     struct blob_writer *w = blob_writer_create(&(struct blob_options){0});
     struct blob b = {.n = 0};
     for (unsigned i = 0; i < STREAMS; i++)
@@ -248,8 +256,8 @@ static void test_constants_cost_nothing(void **state)
     const struct blob_directory *d;
     struct rows got;
     assert_int_equal(blob_directory_read(strbuf_slice(&b.directory), &b.arena, &d), 0);
-    assert_int_equal(
-        blob_chunk_read(d, slice_of(NULL, 0), 1, 3, EVERYTHING, NULL, 0, NULL, &b.arena, &got), 0);
+    assert_int_equal(blob_chunk_read(d, slice_of(NULL, 0), 1, 3, EVERYTHING, NULL, 0, NULL, &b.arena, &got),
+                     0);
     assert_same_rows(&rows, &got);
     blob_fini(&b);
     blob_writer_destroy(w);
@@ -285,8 +293,7 @@ static void test_bits_of_directory(void **state)
     blob_writer_destroy(w);
 }
 
-/* Every bit of the body: what was hit says so, all else is as it was. Two sections whose pieces are in frames
- * of their own: a hit costs some chunks, never all. */
+/* Every bit of the body: what was hit says so, all else is as it was. */
 static void test_bits_of_body(void **state)
 {
     (void)state;
@@ -302,7 +309,8 @@ static void test_bits_of_body(void **state)
         b.body.p[i / 8] ^= (char)(1 << i % 8);
         for (uint32_t k = 0; k < d->n_chunks; k++) {
             struct rows got;
-            int r = blob_chunk_read(d, strbuf_slice(&b.body), 1, k, EVERYTHING, NULL, 0, NULL, &scratch, &got);
+            int r =
+                blob_chunk_read(d, strbuf_slice(&b.body), 1, k, EVERYTHING, NULL, 0, NULL, &scratch, &got);
             assert_true(r == 0 || r == E_DAMAGE);
             if (r == 0)
                 assert_same_rows(&find_put(&b, d, k)->rows, &got);
@@ -313,6 +321,59 @@ static void test_bits_of_body(void **state)
         b.body.p[i / 8] ^= (char)(1 << i % 8);
     }
     assert_true(hits > 0 && survivors > 0);
+    arena_fini(&arena);
+    arena_fini(&scratch);
+    blob_fini(&b);
+    blob_writer_destroy(w);
+}
+
+/* Columns of 128 rows and more are in frames of their own: a hit costs one chunk, and of that one column. */
+static void test_damage_is_local(void **state)
+{
+    (void)state;
+    enum { N = 128, COLUMNS = 3, STREAMS = 5 };
+    uint64_t seed = 18;
+    struct blob b = {.n = 0};
+    struct blob_writer *w = blob_writer_create(&with_ids);
+    struct field fields[COLUMNS] = {{.name = slice_str("a"), .type = VALUE_UINT},
+                                    {.name = slice_str("b"), .type = VALUE_FLOAT},
+                                    {.name = slice_str("c"), .type = VALUE_TEXT}};
+    struct table_def t = {slice_str("t"), fields, COLUMNS};
+    for (unsigned k = 0; k < STREAMS; k++) {
+        struct column *columns = arena_alloc(&b.arena, sizeof *columns * COLUMNS);
+        struct put *p = &b.puts[b.n++];
+        *p = (struct put){&t, key_of(&b.arena, k), {0}};
+        random_heads(&b.arena, N, &seed, &p->rows);
+        for (uint16_t i = 0; i < COLUMNS; i++) {
+            random_column(&b.arena, N, fields[i].type, SHAPE_NOISE, &seed, &columns[i]);
+            columns[i].id = i;
+            columns[i].present = NULL;
+        }
+        p->rows.columns = columns;
+        p->rows.n_columns = COLUMNS;
+        assert_int_equal(blob_writer_add(w, &t, p->key, &p->rows), 0);
+    }
+    finish(&b, w);
+    struct arena arena = {0}, scratch = {0};
+    const struct blob_directory *d;
+    assert_int_equal(blob_directory_read(strbuf_slice(&b.directory), &arena, &d), 0);
+    size_t once = 0;
+    for (size_t i = 24; i < b.body.n; i += 7) { /* behind the head */
+        unsigned hits = 0;
+        b.body.p[i] ^= 16;
+        for (uint32_t k = 0; k < d->n_chunks; k++)
+            for (uint16_t c = 0; c < COLUMNS; c++) {
+                struct rows got;
+                int r = blob_chunk_read(d, strbuf_slice(&b.body), 1, k, 0, &c, 1, NULL, &scratch, &got);
+                assert_true(r == 0 || r == E_DAMAGE);
+                hits += r < 0;
+                arena_reset(&scratch);
+            }
+        b.body.p[i] ^= 16;
+        assert_true(hits <= 1); /* 0: it hit times or the like, which were not read */
+        once += hits;
+    }
+    assert_true(once > b.body.n / 7 / 2);
     arena_fini(&arena);
     arena_fini(&scratch);
     blob_fini(&b);
@@ -332,8 +393,9 @@ static void test_wrong_body(void **state)
     struct rows got;
     assert_int_equal(blob_directory_read(strbuf_slice(&a.directory), &a.arena, &d), 0);
     for (uint32_t i = 0; i < d->n_chunks; i++)
-        assert_int_equal(blob_chunk_read(d, strbuf_slice(&b.body), 1, i, EVERYTHING, NULL, 0, NULL, &a.arena, &got),
-                         E_DAMAGE);
+        assert_int_equal(
+            blob_chunk_read(d, strbuf_slice(&b.body), 1, i, EVERYTHING, NULL, 0, NULL, &a.arena, &got),
+            E_DAMAGE);
     assert_int_equal(blob_directory_mark(strbuf_slice(&a.directory)), a.directory.n);
     assert_int_equal(blob_body_mark(strbuf_slice(&a.body)), a.body.n);
     assert_int_equal(blob_body_mark(strbuf_slice(&a.directory)), 0);
@@ -457,7 +519,8 @@ static void test_filter_rejects(void **state)
     assert_int_equal(blob_directory_read(strbuf_slice(&b.directory), &arena, &d), 0);
     for (unsigned i = 0; i < 10000; i++) {
         char text[32];
-        wrong += blob_chunk_may_have(d, 0, 0, slice_of(text, (size_t)snprintf(text, sizeof text, "not-%u", i)));
+        wrong +=
+            blob_chunk_may_have(d, 0, 0, slice_of(text, (size_t)snprintf(text, sizeof text, "not-%u", i)));
     }
     assert_true(wrong < 200);
     check_filters(d, 0, &rows);
@@ -469,11 +532,17 @@ static void test_filter_rejects(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_round_trip),        cmocka_unit_test(test_columns_wanted),
-        cmocka_unit_test(test_constants_cost_nothing), cmocka_unit_test(test_bits_of_directory),
-        cmocka_unit_test(test_bits_of_body),      cmocka_unit_test(test_wrong_body),
-        cmocka_unit_test(test_limits),            cmocka_unit_test(test_no_memory),
-        cmocka_unit_test(test_full),              cmocka_unit_test(test_filter_rejects),
+        cmocka_unit_test(test_round_trip),
+        cmocka_unit_test(test_columns_wanted),
+        cmocka_unit_test(test_constants_cost_nothing),
+        cmocka_unit_test(test_bits_of_directory),
+        cmocka_unit_test(test_bits_of_body),
+        cmocka_unit_test(test_damage_is_local),
+        cmocka_unit_test(test_wrong_body),
+        cmocka_unit_test(test_limits),
+        cmocka_unit_test(test_no_memory),
+        cmocka_unit_test(test_full),
+        cmocka_unit_test(test_filter_rejects),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -36,10 +36,26 @@ static inline uint64_t float_bits(double f)
 
 static inline uint64_t odd_number(uint8_t type, uint64_t *seed)
 {
-    static const uint64_t integers[] = {0, 1, UINT64_MAX, INT64_MAX, (uint64_t)INT64_MIN, 1u << 31, UINT32_MAX};
-    static const double floats[] = {0.0,        -0.0,      NAN,     INFINITY,           -INFINITY, 5e-324, -5e-324,
-                                    2.2250738585072014e-308, 1.7976931348623157e308, -1e308, 1e-300,    0.1,    1e15,
-                                    9007199254740993.0, -9007199254740992.0, 1e22, 9.3e18, -9.3e18};
+    static const uint64_t integers[] = {0,        1,         UINT64_MAX, INT64_MAX, (uint64_t)INT64_MIN,
+                                        1u << 31, UINT32_MAX};
+    static const double floats[] = {0.0,
+                                    -0.0,
+                                    NAN,
+                                    INFINITY,
+                                    -INFINITY,
+                                    5e-324,
+                                    -5e-324,
+                                    2.2250738585072014e-308,
+                                    1.7976931348623157e308,
+                                    -1e308,
+                                    1e-300,
+                                    0.1,
+                                    1e15,
+                                    9007199254740993.0,
+                                    -9007199254740992.0,
+                                    1e22,
+                                    9.3e18,
+                                    -9.3e18};
     uint64_t x = test_random(seed);
     if (type == VALUE_FLOAT)
         return float_bits(floats[x % (sizeof floats / sizeof floats[0])]);
@@ -91,7 +107,10 @@ static inline uint64_t *random_bitmap(struct arena *a, uint32_t n, uint64_t *see
     unsigned how = (unsigned)(test_random(seed) % 4);
     for (uint32_t i = 0; i < (n + 63) / 64; i++) {
         uint64_t x = test_random(seed);
-        words[i] = how == 0 ? x : how == 1 ? x & test_random(seed) & test_random(seed) : how == 2 ? 0 : UINT64_MAX;
+        words[i] = how == 0   ? x
+                   : how == 1 ? x & test_random(seed) & test_random(seed)
+                   : how == 2 ? 0
+                              : UINT64_MAX;
     }
     uint32_t must = (uint32_t)(test_random(seed) % n);
     words[must >> 6] |= UINT64_C(1) << (must & 63); /* a column has a value at least */
@@ -130,7 +149,8 @@ static inline void random_column(struct arena *a, uint32_t n, uint8_t type, enum
         random_text(a, n, shape, seed, c);
         return;
     }
-    uint64_t *v = arena_alloc(a, n * sizeof *v), before = 0, salt = test_random(seed) >> (test_random(seed) % 64);
+    uint64_t *v = arena_alloc(a, n * sizeof *v), before = 0,
+             salt = test_random(seed) >> (test_random(seed) % 64);
     for (uint32_t i = 0; i < n; i++) {
         before = next_number(shape, type, i, before, salt, seed);
         v[i] = type == VALUE_BOOL ? before & 1 : before;
@@ -139,7 +159,8 @@ static inline void random_column(struct arena *a, uint32_t n, uint8_t type, enum
 }
 
 /* Everything of a column but its text, which is in arena. */
-static inline struct table_def random_table(struct arena *a, const char *name, uint32_t n_columns, uint64_t *seed)
+static inline struct table_def random_table(struct arena *a, const char *name, uint32_t n_columns,
+                                            uint64_t *seed)
 {
     struct field *columns = arena_alloc(a, n_columns * sizeof *columns);
     for (uint32_t i = 0; i < n_columns; i++) {
@@ -164,12 +185,14 @@ static inline void random_heads(struct arena *a, uint32_t n, uint64_t *seed, str
     uint32_t n_origins = how & 1 ? 1 : 1 + (how >> 8) % 7;
     struct row_origin *origins = arena_alloc(a, n_origins * sizeof *origins);
     for (uint32_t i = 0; i < n_origins; i++) {
-        memset(&origins[i], 0, sizeof origins[i]); /* padding, too: tests compare members only, but valgrind looks */
+        memset(&origins[i], 0,
+               sizeof origins[i]); /* padding, too: tests compare members only, but valgrind looks */
         memset(origins[i].producer, (int)(test_random(seed) % 3), 16);
         origins[i].epoch = test_random(seed) % 2;
-        origins[i].clock = (struct batch_clock){.offset_ns = (int64_t)test_random(seed) >> 40,
-                                                .bound_ns = i % 2 ? CLOCK_BOUND_UNKNOWN : test_random(seed) % 100000,
-                                                .generation = (uint32_t)test_random(seed) % 4};
+        origins[i].clock =
+            (struct batch_clock){.offset_ns = (int64_t)test_random(seed) >> 40,
+                                 .bound_ns = i % 2 ? CLOCK_BOUND_UNKNOWN : test_random(seed) % 100000,
+                                 .generation = (uint32_t)test_random(seed) % 4};
     }
     for (uint32_t i = 0; i < n; i++) {
         uint64_t x = test_random(seed);

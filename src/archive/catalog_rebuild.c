@@ -61,7 +61,8 @@ static int gather_partition(void *arg, const char *name, int64_t from_ns, int64_
     struct diag why = {0};
     (void)from_ns;
     (void)step_ns;
-    int r = partition_open(g->c->dir, name, 0, NULL, &g->p, &why);
+    /* A writer also ends what a crash has left undone in the file, which a reader can't. */
+    int r = partition_open(g->c->dir, name, g->c->is_writer ? PARTITION_WRITE : 0, NULL, &g->p, &why);
     if (r == E_DAMAGE || r == -ENOENT) {
         if (r == E_DAMAGE)
             catalog_say(g->c, "%s; what is in it is not in the catalogue", why.message);
@@ -97,60 +98,99 @@ int catalog_gather(struct catalog *c)
 
 /* ---------------------------------------------------------------- comparing */
 
-/* The sources that the partition had got further with are read again from where it is. */
-static void set_back(struct catalog *c, const char *name, struct partition *p)
+/* Records up to `had` of the source were in the partition, now there are those up to `has`: they are read again
+ * from there. But if there are rows, and the mark is gone, nobody knows which records these are of: reading any
+ * again could bring them twice. */
+static int set_back_source(struct catalog *c, const char *name, struct partition *p, bool has_rows,
+                           const struct archive_source *s, uint64_t had)
+{
+    uint64_t has = partition_mark(p, s);
+    if (has >= had)
+        return 0;
+    if (has == 0 && has_rows) {
+        catalog_say(c, "%s: records up to %llu of a source may be gone from it; they are not read again", name,
+                    (unsigned long long)had);
+        return partition_set_mark(p, s, had);
+    }
+    catalog_say(c, "%s: records %llu to %llu of a source are gone from it; they are read again", name,
+                (unsigned long long)has + 1, (unsigned long long)had);
+    if (has < catalog_cursor(c, s))
+        catalog_set_cursor(c, s, has);
+    return 0;
+}
+
+static int set_back(struct catalog *c, const char *name, struct partition *p, bool has_rows)
 {
     struct strbuf key = {0};
     strbuf_add_text(&key, slice_str(name));
     const struct fact *fact;
-    for (size_t i = 0; !strbuf_failed(&key) && (fact = facts_next(c->facts, FACT_MARK, &i)) != NULL;) {
+    int r = strbuf_failed(&key) ? -ENOMEM : 0;
+    for (size_t i = 0; r == 0 && (fact = facts_next(c->facts, FACT_MARK, &i)) != NULL;) {
         if (!slice_starts(fact->key, strbuf_slice(&key)) || fact->key.n != key.n + 16)
             continue;
         struct archive_source s;
         memcpy(s.id, fact->key.p + key.n, sizeof s.id);
         struct cursor v = cursor_of(fact->value);
-        uint64_t had = cursor_u64(&v), has = partition_mark(p, &s);
-        if (has >= had)
-            continue;
-        catalog_say(c, "%s: records %llu to %llu of a source are gone from it; they are read again", name,
-                    (unsigned long long)has + 1, (unsigned long long)had);
-        if (has < catalog_cursor(c, &s))
-            catalog_set_cursor(c, &s, has);
+        r = set_back_source(c, name, p, has_rows, &s, cursor_u64(&v));
     }
     strbuf_fini(&key);
+    return r < 0 ? r : partition_commit(p);
 }
 
-/* E_DAMAGE: it has less than it had; *p (a reader's) is there nevertheless if it could be opened. */
-static int look_at(struct catalog *c, const char *name, uint64_t gen, struct partition **p)
+/* E_DAMAGE: it has less than it had, or can't be written; *gen: what it has. First as a reader: a writer tidies
+ * the log up as SQLite reads it, and with it goes what can be salvaged behind a damage. */
+static int look_at(struct catalog *c, const char *name, uint64_t had, uint64_t *gen)
 {
     struct diag why = {0};
-    int r = partition_open(c->dir, name, 0, NULL, p, &why);
+    struct partition *p = NULL;
+    int r = partition_open(c->dir, name, 0, NULL, &p, &why);
+    *gen = r == 0 ? partition_gen(p) : 0;
+    partition_close(p);
+    p = NULL;
     if (r == -ENOENT) { /* the file is there: it has no tables */
-        r = E_DAMAGE;
         catalog_say(c, "%s is empty", name);
-    } else if (r == E_DAMAGE) {
-        catalog_say(c, "%s", why.message);
+        return E_DAMAGE;
     }
-    if (r == 0 && partition_gen(*p) < gen) {
+    if (r == 0 && *gen < had) {
         catalog_say(c, "%s: the last commits are gone (%llu of %llu are there)", name,
-                    (unsigned long long)partition_gen(*p), (unsigned long long)gen);
-        r = E_DAMAGE;
+                    (unsigned long long)*gen, (unsigned long long)had);
+        return E_DAMAGE;
     }
+    if (r == 0)
+        r = partition_open(c->dir, name, PARTITION_WRITE, NULL, &p, &why);
+    partition_close(p);
+    if (r == E_DAMAGE)
+        catalog_say(c, "%s", why.message);
     return r;
 }
 
 /* What there is now, and where sources go on. */
-static int take_mended(struct catalog *c, const char *name)
+static int take_mended(struct catalog *c, const char *name, bool has_rows)
 {
     struct partition *p = NULL;
     struct diag why = {0};
-    int r = partition_open(c->dir, name, 0, NULL, &p, &why);
-    if (r < 0)
-        return r;
-    set_back(c, name, p);
-    catalog_note_partition(c, p);
+    int r = partition_open(c->dir, name, PARTITION_WRITE, NULL, &p, &why);
+    if (r == 0)
+        r = set_back(c, name, p, has_rows);
+    if (r == 0)
+        catalog_note_partition(c, p);
     partition_close(p);
-    return 0;
+    return r;
+}
+
+int catalog_salvage(struct catalog *c, const char *name, uint64_t *lost)
+{
+    struct partition_health health = {0};
+    struct diag why = {0};
+    int r = partition_salvage(c->dir, name, NULL, NULL, &health, &why);
+    if (r < 0) {
+        catalog_say(c, "%s could not be salvaged: %s", name, why.message);
+        return r;
+    }
+    catalog_say(c, "%s was made again: %llu rows, %llu are lost; what was damaged is kept beside it", name,
+                (unsigned long long)health.rows, (unsigned long long)health.bad_rows);
+    *lost = health.bad_rows;
+    return take_mended(c, name, health.rows > 0);
 }
 
 /* The partition has more than the catalogue knows: a flush did not come to its end, or the catalogue has lost
@@ -164,24 +204,13 @@ static int catch_up(struct catalog *c, const char *name)
     return r;
 }
 
-static int mend(struct catalog *c, const char *name, uint64_t gen)
+static int mend(struct catalog *c, const char *name, uint64_t had)
 {
-    struct partition *p = NULL;
-    struct partition_health health;
-    struct diag why = {0};
-    int r = look_at(c, name, gen, &p);
-    bool is_ahead = r == 0 && partition_gen(p) > gen;
-    partition_close(p);
-    if (r != E_DAMAGE)
-        return is_ahead ? catch_up(c, name) : r;
-    r = partition_salvage(c->dir, name, NULL, NULL, &health, &why);
-    if (r < 0) {
-        catalog_say(c, "%s could not be salvaged: %s", name, why.message);
-        return r;
-    }
-    catalog_say(c, "%s was made again: %llu rows; what was damaged is kept beside it", name,
-                (unsigned long long)health.rows);
-    return take_mended(c, name);
+    uint64_t gen = 0, lost = 0;
+    int r = look_at(c, name, had, &gen);
+    if (r == E_DAMAGE)
+        return catalog_salvage(c, name, &lost);
+    return r == 0 && gen > had ? catch_up(c, name) : r;
 }
 
 static int compare_one(struct catalog *c, const struct fact *fact)

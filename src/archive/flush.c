@@ -240,6 +240,18 @@ static int seal_rows(struct sealing *s)
     return r < 0 ? r : partition_commit(s->p);
 }
 
+/* The partition is damaged. -ESTALE: there is a new one in its place, with what could be read. */
+static int mend(struct archive *a, const struct partition_span *span)
+{
+    char name[PARTITION_NAME_MAX];
+    uint64_t lost = 0;
+    archive_forget(a, span);
+    partition_name(span, name, sizeof name);
+    int r = catalog_salvage(a->catalog, name, &lost);
+    a->counts.damaged += lost;
+    return r < 0 ? r : -ESTALE;
+}
+
 /* All rows of one partition. */
 static int seal(struct archive *a, const struct partition_span *span)
 {
@@ -249,6 +261,8 @@ static int seal(struct archive *a, const struct partition_span *span)
         if (s.p)
             partition_rollback(s.p);
         drop_derived(a);
+        if (r == E_DAMAGE)
+            r = mend(a, span);
     } else {
         give_way(&s);
         if (s.p)

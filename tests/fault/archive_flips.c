@@ -15,6 +15,7 @@
 #include "base/mem.h"
 
 #include <dirent.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <sys/stat.h>
@@ -115,7 +116,7 @@ struct damage {
     const struct image *image;
     size_t file;
     const char *where;
-    uint64_t changes, unseen, lost; /* tried; without any effect; that cost rows */
+    uint64_t changes, unseen, again, lost; /* tried; without effect; read again; that cost rows */
 };
 
 static void put_image(const struct damage *d, struct slice damaged)
@@ -211,11 +212,19 @@ static void check_damage(struct damage *d)
     find_all(a, &f, d->where);
     uint64_t missing = check_named(d, a, &f, cursor);
     d->lost += missing > 0;
+    d->again += missing == 0 && cursor < FLUSHED;
     d->unseen += missing == 0 && cursor == FLUSHED;
     source_found_fini(&f);
     /* It goes on. */
-    struct source_place at = source_resume(&source, a);
-    if ((r = source_feed(&source, a, &at, RECORDS)) < 0 || (r = archive_flush(a)) < 0)
+    r = -ESTALE;
+    for (int i = 0; r == -ESTALE && i < 8; i++) { /* once for each file that is mended on the way */
+        struct source_place at = source_resume(&source, a);
+        cursor = at.record - 1 < cursor ? at.record - 1 : cursor;
+        r = source_feed(&source, a, &at, RECORDS);
+        if (r == 0)
+            r = archive_flush(a);
+    }
+    if (r < 0)
         fail_msg("%s: it does not go on: %s", d->where, err_text(r));
     find_all(a, &f, d->where);
     if (source_missing(&source, &f, cursor + 1, RECORDS))
@@ -268,16 +277,17 @@ static void each_place(void (*damage)(struct damage *d, size_t at), const char *
         struct damage d = {.image = &image, .file = i};
         for (size_t at = 0; at < image.files[i].bytes.n; at += at < 64 && !is_whole ? 7 : stride)
             damage(&d, at);
-        print_message("%s: %zu bytes, %llu %s: %llu cost rows, %llu without effect\n", image.files[i].name,
-                      image.files[i].bytes.n, (unsigned long long)d.changes, what, (unsigned long long)d.lost,
-                      (unsigned long long)d.unseen);
+        print_message("%s: %zu bytes, %llu %s: %llu cost rows, %llu were read again, %llu without effect\n",
+                      image.files[i].name, image.files[i].bytes.n, (unsigned long long)d.changes, what,
+                      (unsigned long long)d.lost, (unsigned long long)d.again, (unsigned long long)d.unseen);
         all.changes += d.changes;
         all.lost += d.lost;
+        all.again += d.again;
     }
     print_message("%llu %s of %llu bytes, %llu cost rows, all of them named\n",
                   (unsigned long long)all.changes, what, (unsigned long long)total,
                   (unsigned long long)all.lost);
-    assert_true(all.lost > 0); /* else nothing was tested */
+    assert_true(all.lost + all.again > 0); /* else nothing was tested */
     image_fini(&image);
 }
 

@@ -72,7 +72,7 @@ static int gather_partition(void *arg, const char *name, int64_t from_ns, int64_
         return r;
     g->blob = 0;
     r = partition_begin_read(g->p);
-    if (r == 0)
+    if (r == 0 && partition_span(g->p)->step_ns == 0) /* tiers have tables of their own, in their blobs */
         r = partition_sections(g->p, slice_of("", 0), INT64_MIN, INT64_MAX, learn_blob, g);
     if (r == 0)
         r = g->r;

@@ -36,23 +36,52 @@ static int after_call(struct fault_run *run, int r)
     return r;
 }
 
+/* Everything is closed by then, and nothing goes for its age. */
+#define UTC_BEGIN (SOURCE_BEGIN + INT64_C(3600) * 1000000000)
+
+static int open_upkeep(struct archive *a, struct upkeep **out)
+{
+    struct upkeep_options o = {.keep = "*=3650d", .late_ns = 1000000000};
+    struct diag why = {0};
+    return upkeep_create(a, &o, out, &why);
+}
+
+static void close_archive(struct fault_run *run)
+{
+    upkeep_destroy(run->upkeep);
+    archive_close(run->archive);
+    run->upkeep = NULL;
+    run->archive = NULL;
+}
+
 static int open_archive(struct fault_run *run)
 {
     struct diag why = {0};
     int r = after_call(run, fault_open(run->path, &run->archive, &why));
-    if (r < 0) {
-        run->archive = NULL;
+    if (r < 0)
         return r;
-    }
-    run->at = source_resume(run->source, run->archive);
-    return 0;
+    r = after_call(run, open_upkeep(run->archive, &run->upkeep));
+    if (r < 0)
+        close_archive(run);
+    else
+        run->at = source_resume(run->source, run->archive);
+    return r;
 }
 
 static int reopen(struct fault_run *run)
 {
-    archive_close(run->archive);
-    run->archive = NULL;
+    close_archive(run);
     return open_archive(run);
+}
+
+/* Some of what is due, or all of it (steps_max 0). Each time so much later that nothing waits for its time.
+ */
+static int keep_up(struct upkeep *u, unsigned *ticks, unsigned steps_max)
+{
+    int r = 1;
+    for (unsigned n = 0; r > 0 && (steps_max == 0 || n < steps_max); n++)
+        r = upkeep_step(u, UTC_BEGIN + (int64_t)++ * ticks * 700 * 1000000000);
+    return r < 0 ? r : 0;
 }
 
 static int feed(struct fault_run *run)
@@ -72,8 +101,10 @@ static void step(struct fault_run *run)
         (void)feed(run);
     else if (dice < 78)
         (void)after_call(run, archive_flush(run->archive));
-    else if (dice < 92)
+    else if (dice < 86)
         (void)after_call(run, archive_tick(run->archive, (int64_t)run->ticks++ * 30000000000, SOURCE_BEGIN));
+    else if (dice < 94)
+        (void)after_call(run, keep_up(run->upkeep, &run->ticks, 12));
     else
         (void)reopen(run);
 }
@@ -92,8 +123,7 @@ void fault_run_all(struct fault_run *run, unsigned errors_max)
 
 void fault_run_end(struct fault_run *run)
 {
-    archive_close(run->archive);
-    run->archive = NULL;
+    close_archive(run);
 }
 
 /* ---------------------------------------------------------------- the check */
@@ -166,6 +196,63 @@ static void check_folder(const char *path, const char *where)
     (void)closedir(d);
 }
 
+/* Of the tier of 10 s: the rows that its rows were made of. */
+static uint64_t count_tier(struct view *v, const char *name)
+{
+    struct scan_spec spec = {.name = slice_str(name),
+                             .from_ns = INT64_MIN,
+                             .to_ns = INT64_MAX,
+                             .step_ns = tier_steps[0],
+                             .id_column = UINT16_MAX};
+    struct scan_chunk chunk;
+    struct scan *scan;
+    struct rows rows;
+    uint64_t n = 0;
+    int r;
+    assert_int_equal(scan_open(v, &spec, &scan), 0);
+    while ((r = scan_next(scan, &chunk)) > 0) {
+        assert_int_equal(scan_read(scan, BLOB_TIMES | BLOB_ALL_COLUMNS, NULL, 0, &rows), 0);
+        for (uint32_t c = 0; c < rows.n_columns; c++)
+            if (slice_eq_str(chunk.table->columns[rows.columns[c].id].unit, "rows"))
+                for (uint32_t i = 0; i < rows.n; i++)
+                    n += column_value(&rows.columns[c], i).u;
+    }
+    assert_int_equal(r, 0);
+    scan_close(scan);
+    return n;
+}
+
+/* All of it merged, all tiers made: still every row once, and in the tiers, too. */
+static void check_upkeep(const struct source *s, struct archive *a, const char *where)
+{
+    struct upkeep *u;
+    struct view_reader *reader;
+    struct view *view;
+    struct diag why = {0};
+    unsigned ticks = 0;
+    assert_int_equal(open_upkeep(a, &u), 0);
+    int r = keep_up(u, &ticks, 0);
+    if (r == 0)
+        r = keep_up(u, &ticks, 0); /* it may have rested for a while */
+    if (r < 0)
+        fail_msg("%s: upkeep: %s", where, err_text(r));
+    struct upkeep_counts c = upkeep_counts(u);
+    if (c.doubled || c.dropped || c.damaged || c.removed)
+        fail_msg("%s: upkeep: %llu doubled, %llu dropped, %llu damaged, %llu removed", where,
+                 (unsigned long long)c.doubled, (unsigned long long)c.dropped, (unsigned long long)c.damaged,
+                 (unsigned long long)c.removed);
+    upkeep_destroy(u);
+    check_rows(s, a, s->n, where);
+    assert_int_equal(view_reader_create(a, NULL, 1 << 20, &reader, &why), 0);
+    assert_int_equal(view_take(reader, &view), 0);
+    uint64_t rows = count_tier(view, "disk") + count_tier(view, "job.state");
+    if (rows != s->rows)
+        fail_msg("%s: %llu of %llu rows are in the tier", where, (unsigned long long)rows,
+                 (unsigned long long)s->rows);
+    view_release(view);
+    view_reader_destroy(reader);
+}
+
 static struct archive *open_whole(const char *path, const char *where)
 {
     struct archive *a;
@@ -195,6 +282,7 @@ void fault_check(const struct source *s, const char *path, uint64_t promised, co
     archive_close(a);
     check_folder(path, where);
     a = open_whole(path, where);
-    check_rows(s, a, s->n, where);
+    check_upkeep(s, a, where);
     archive_close(a);
+    check_folder(path, where);
 }

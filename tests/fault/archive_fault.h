@@ -4,6 +4,7 @@
 #ifndef GRIDLINE_TESTS_ARCHIVE_FAULT_H
 #define GRIDLINE_TESTS_ARCHIVE_FAULT_H
 
+#include "archive/upkeep.h"
 #include "fault/archive_source.h"
 #include "fault/folder.h"
 
@@ -12,13 +13,14 @@
 /* The archive in PATH/archive. */
 int fault_open(const char *path, struct archive **out, struct diag *why);
 
-/* The workload: the source's records in groups, with flushes, checkpoints, closing and opening between them,
- * and what else a writer does (merging, tiers). Calls that fail are made again, as the archiver does. */
+/* The workload: the source's records in groups, with flushes, closing and opening between them, and upkeep:
+ * chunks are merged, tiers are made. Calls that fail are made again, as the archiver does. */
 struct fault_run {
     const struct source *source;
     const char *path;
     uint64_t seed;
     struct archive *archive; /* NULL between close and open */
+    struct upkeep *upkeep;
     struct source_place at;
     unsigned ticks;  /* half minutes that have passed */
     unsigned errors; /* calls that failed */
@@ -34,7 +36,8 @@ void fault_run_end(struct fault_run *run);
 
 /* The archive of a run that was cut off: what was promised is there at once; the source is read again from
  * where the archive says; then everything is there once, the counts add up, every partition is sound,
- * nothing was set aside as damaged, and it is the same when opened again. where: said on failure. */
+ * nothing was set aside as damaged, and it is the same when opened again, and when it has been merged; and
+ * tiers count each row once. where: said on failure. */
 void fault_check(const struct source *s, const char *path, uint64_t promised, const char *where);
 
 #endif

@@ -189,18 +189,24 @@ static void record(struct powerloss *p, const struct disk_op *op, bool has_faile
         p->n_files = op->file + 1;
 }
 
+/* Nothing is in it, and it may have any size: 16 MiB that need not be written thousands of times. */
+static bool is_filler(const char *path)
+{
+    return slice_ends(slice_str(path), SLICE_LIT("/reserve"));
+}
+
 static int watch_before(void *arg, const struct disk_op *op, size_t *n)
 {
     struct powerloss *p = arg;
     int r = p->before && !is_volatile(op->path) ? p->before(p->arg, op, n) : 0;
-    if (r < 0 && op->call == CALL_SYNC)
+    if (r < 0 && op->call == CALL_SYNC && !is_filler(op->path))
         record(p, op, true);
     return r;
 }
 
 static void watch_after(void *arg, const struct disk_op *op)
 {
-    if (!is_volatile(op->path))
+    if (!is_volatile(op->path) && !is_filler(op->path))
         record(arg, op, false);
 }
 
@@ -224,7 +230,7 @@ static int walk_first(const char *path, const struct stat *st, int kind, struct 
 {
     struct powerloss *p = walked;
     (void)ftw;
-    if (strcmp(path, p->root) == 0 || is_volatile(path))
+    if (strcmp(path, p->root) == 0 || is_volatile(path) || is_filler(path))
         return 0;
     const char *name = copy_of(path + strlen(p->root) + 1);
     uint64_t file = 0;
@@ -545,7 +551,7 @@ static int walk_unseen(const char *path, const struct stat *st, int kind, struct
 {
     (void)st, (void)kind, (void)ftw;
     const char *name = path + strlen(walked->root);
-    if (*name == '\0' || is_volatile(path) || find(&walked->now, name + 1))
+    if (*name == '\0' || is_volatile(path) || is_filler(path) || find(&walked->now, name + 1))
         return 0;
     static char kept[PATH_MAX];
     (void)snprintf(kept, sizeof kept, "%s", name + 1);

@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The archive against plain tables of SQLite: random schemas that grow, rows of all types with missing ones
- * and NaN, late ones, of several streams and producers, flushed, merged and reopened at random; then the same
- * random queries give the same answers in both. GRIDLINE_TEST_SCALE makes it longer, GRIDLINE_TEST_SEED says
- * where to begin; the seed of a failure is printed.
+ * and NaN, late ones, of several streams and producers, flushed, merged, taken away by retention and reopened
+ * at random; then the same random queries give the same answers in both. GRIDLINE_TEST_SCALE makes it longer,
+ * GRIDLINE_TEST_SEED says where to begin; the seed of a failure is printed.
  *
  * Not compared here as SQLite's own tables can't hold them: uint above 2^63-1 (sql_test.c). Sums are of
  * values whose sums are exact in any order. */
 #include "unit/archive/sql_run.h"
 
+#include "archive/merge.h"
+#include "archive/retain.h"
 #include "base/mem.h"
 
 #include <sqlite3.h>
@@ -43,6 +45,7 @@ static struct batch *records[RECORDS_MAX];
 static size_t n_records;
 static uint64_t last_seq[3];
 static size_t n_rows;
+static uint64_t n_merges, n_taken_away; /* commits; rows */
 
 static uint64_t below(uint64_t n)
 {
@@ -346,6 +349,52 @@ static void reopen(void)
     run_open(&t);
     for (uint64_t r = archive_cursor(t.a, &t.source) + 1; r <= n_records; r++)
         append(records[r - 1], r);
+}
+
+static void merge(const struct partition_span *span)
+{
+    struct merge *m = NULL;
+    const struct merge_options o = {.is_closed = one_in(2)};
+    assert_int_equal(merge_create(t.a, span, &o, &m), 0);
+    for (int r = 1; r > 0;) {
+        r = merge_step(m);
+        assert_true(r >= 0);
+    }
+    n_merges += merge_counts(m).commits;
+    merge_destroy(m);
+}
+
+/* Whole partitions go, as by retention: what is in memory of their time is flushed before. */
+static void retain(const struct retain_file *f)
+{
+    char text[200];
+    uint64_t rows = 0;
+    assert_int_equal(retain_remove(t.a, f, &rows), 0);
+    n_taken_away += rows;
+    for (size_t i = 0; i < EVENTS; i++) {
+        if (!events[i].is_made)
+            continue;
+        (void)snprintf(text, sizeof text, "DELETE FROM %s WHERE time >= %lld AND time < %lld",
+                       events[i].table, (long long)f->from_ns, (long long)(f->from_ns + t.partition_ns));
+        exec(text);
+    }
+}
+
+/* One partition is merged or taken away. */
+static void keep_in_order(void)
+{
+    struct retain_files files = {NULL, 0, 0, 0};
+    assert_int_equal(archive_flush(t.a), 0);
+    assert_int_equal(retain_files_list(t.dir, &files), 0);
+    if (files.n) {
+        const struct retain_file *f = &files.files[below(files.n)];
+        struct partition_span span = {.from_ns = f->from_ns, .to_ns = f->from_ns + t.partition_ns};
+        if (one_in(4))
+            retain(f);
+        else
+            merge(&span);
+    }
+    retain_files_fini(&files);
 }
 
 /* ---------------------------------------------------------------- queries */
@@ -897,6 +946,8 @@ static void one_archive(uint64_t from, unsigned rounds, unsigned queries)
             add_record();
         if (one_in(3))
             assert_int_equal(archive_flush(t.a), 0);
+        if (one_in(4))
+            keep_in_order();
         if (one_in(5))
             reopen();
         for (unsigned k = 0; k < queries; k++)
@@ -918,6 +969,9 @@ static void same_as_plain_tables(void **state)
         print_message("archive of seed %llu\n", (unsigned long long)(first + i));
         one_archive(first + i, 10, 30);
     }
+    print_message("%llu merges, %llu rows taken away\n", (unsigned long long)n_merges,
+                  (unsigned long long)n_taken_away);
+    assert_true(n_merges > 0 && n_taken_away > 0); /* else half of this tests nothing */
 }
 
 int main(void)

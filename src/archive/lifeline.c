@@ -18,9 +18,9 @@
 #include "base/mem.h"
 
 #include <errno.h>
-#include <stdlib.h>
+#include <string.h>
 
-enum { OPEN_MAX = 1 << 18 };
+enum { OPEN_MAX = 1 << 18, GROUPS_RECENT = 256 };
 #define FROM_LATE (LIFE_NONE - 1) /* instead of a name: it came late */
 
 /* ---------------------------------------------------------------- tables */
@@ -174,9 +174,11 @@ struct deriving {
     int table;                  /* TABLE_PAIR, TABLE_EDGE */
     struct life_before *before; /* of each event */
     struct group **group_of;    /* of each event; NULL = none */
+    uint32_t *by_time;          /* numbers of events */
     struct pyramid_hop *hops;   /* by group, by time */
     uint16_t *scratch;
     struct map groups; /* by key */
+    struct group *recent[GROUPS_RECENT];
     struct arena arena;
     const struct group *group; /* whose pyramid is being built */
     struct strbuf bytes;
@@ -242,17 +244,26 @@ static void put_outlier(void *arg, const struct pyramid_outlier *o)
 
 /* ---------------------------------------------------------------- groups */
 
+static struct group *make_group(struct deriving *d, const struct group *new)
+{
+    struct group *g = arena_alloc(&d->arena, sizeof *g);
+    if (!g)
+        return NULL;
+    *g = *new;
+    return map_put(&d->groups, slice_of((const char *)&g->key, sizeof g->key), g) < 0 ? NULL : g;
+}
+
+/* There are few, and they come again and again: most are found where they were last time. */
 static struct group *find_group(struct deriving *d, uint32_t declared, uint32_t from, uint32_t to)
 {
     struct group probe = {.key = {declared, from, to}};
+    struct group **recent = &d->recent[(from * 31 + to + declared * 7) % GROUPS_RECENT];
+    if (*recent && memcmp(&(*recent)->key, &probe.key, sizeof probe.key) == 0)
+        return *recent;
     struct group *g = map_get(&d->groups, slice_of((const char *)&probe.key, sizeof probe.key));
-    if (g)
-        return g;
-    g = arena_alloc(&d->arena, sizeof *g);
     if (!g)
-        return NULL;
-    *g = probe;
-    return map_put(&d->groups, slice_of((const char *)&g->key, sizeof g->key), g) < 0 ? NULL : g;
+        g = make_group(d, &probe);
+    return *recent = g;
 }
 
 /* The pair that event i ends. */
@@ -267,7 +278,8 @@ static struct group *pair_of(struct deriving *d, size_t i)
 static bool is_edge(const struct deriving *d, size_t i)
 {
     const struct life_event *e = &d->l->flush.events[i];
-    if (e->latency_ns == LATENCY_NONE || e->host == LIFE_NONE || d->before[i].host == LIFE_NONE)
+    if (e->latency_ns == LATENCY_NONE || e->host == LIFE_NONE || d->before[i].host == LIFE_NONE ||
+        e->host == d->before[i].host)
         return false;
     return !slice_eq(life_place_node(numbered_text(&d->l->flush.places, e->host)),
                      life_place_node(numbered_text(&d->l->flush.places, d->before[i].host)));
@@ -290,15 +302,7 @@ static int find_groups(struct deriving *d)
     return 0;
 }
 
-static int by_end(const void *a, const void *b)
-{
-    const struct pyramid_hop *x = a, *y = b;
-    if (x->end_ns != y->end_ns)
-        return x->end_ns < y->end_ns ? -1 : 1;
-    return x->ref < y->ref ? -1 : x->ref > y->ref;
-}
-
-/* Puts hops beside those of their group. */
+/* Puts hops beside those of their group, in order of time. */
 static void place_hops(struct deriving *d)
 {
     uint32_t at = 0;
@@ -309,7 +313,8 @@ static void place_hops(struct deriving *d)
         at += g->n;
         g->n = 0;
     }
-    for (uint32_t i = 0; i < d->l->flush.n; i++) {
+    for (size_t k = 0; k < d->l->flush.n; k++) {
+        uint32_t i = d->by_time[k];
         const struct life_event *e = &d->l->flush.events[i];
         struct group *g = d->group_of[i];
         if (g)
@@ -328,11 +333,11 @@ static int derive_table(struct deriving *d, int table)
     void *v;
     for (size_t i = 0; d->r == 0 && map_next(&d->groups, &i, &v);) {
         const struct group *g = d->group = v;
-        qsort(d->hops + g->at, g->n, sizeof *d->hops, by_end);
         pyramid_build(d->hops + g->at, g->n, d->l->partition_ns, d->scratch, &out);
     }
     map_fini(&d->groups);
     d->groups = (struct map){NULL, 0, 0};
+    memset(d->recent, 0, sizeof d->recent);
     arena_reset(&d->arena);
     return d->r;
 }
@@ -356,13 +361,15 @@ static int derive_all(struct lifeline *l)
     struct deriving d = {.l = l,
                          .before = mem_try_alloc(l->flush.n * sizeof *d.before),
                          .group_of = mem_try_alloc(l->flush.n * sizeof *d.group_of),
+                         .by_time = mem_try_alloc(l->flush.n * sizeof *d.by_time),
                          .hops = mem_try_alloc(l->flush.n * sizeof *d.hops),
                          .scratch = mem_try_alloc(l->flush.n * sizeof *d.scratch)};
     struct life_event *room = mem_try_alloc(l->flush.n * sizeof *room);
-    int r = d.before && d.group_of && d.hops && d.scratch && room ? 0 : -ENOMEM;
+    int r = d.before && d.group_of && d.by_time && d.hops && d.scratch && room ? 0 : -ENOMEM;
     if (r == 0) {
         life_sort(l->flush.events, room, l->flush.n);
         life_join(l->flush.events, l->flush.n, &l->open, d.before);
+        life_by_time(l->flush.events, l->flush.n, room, d.by_time);
         for (size_t i = 0; i < l->flush.n; i++)
             l->flush.events[i].order = d.before[i].is_late ? FROM_LATE : d.before[i].name;
         r = derive_table(&d, TABLE_PAIR);
@@ -378,6 +385,7 @@ static int derive_all(struct lifeline *l)
     strbuf_fini(&d.bytes);
     mem_free(d.before);
     mem_free(d.group_of);
+    mem_free(d.by_time);
     mem_free(d.hops);
     mem_free(d.scratch);
     mem_free(room);

@@ -66,6 +66,48 @@ void life_sort(struct life_event *events, struct life_event *room, size_t n)
     }
 }
 
+struct timed {
+    uint64_t key; /* ns since the first */
+    uint32_t at;
+};
+_Static_assert(2 * sizeof(struct timed) <= sizeof(struct life_event),
+               "two of these fit into the room of an event");
+
+enum { DIGIT_BITS = 11, DIGITS = 1 << DIGIT_BITS };
+
+/* By one digit, keeping the order of those that have the same. */
+static void sort_digit(const struct timed *from, struct timed *to, size_t n, unsigned shift)
+{
+    size_t at[DIGITS + 1] = {0};
+    for (size_t i = 0; i < n; i++)
+        at[(from[i].key >> shift & (DIGITS - 1)) + 1]++;
+    for (size_t i = 0; i < DIGITS; i++)
+        at[i + 1] += at[i];
+    for (size_t i = 0; i < n; i++)
+        to[at[from[i].key >> shift & (DIGITS - 1)]++] = from[i];
+}
+
+void life_by_time(const struct life_event *events, size_t n, struct life_event *room, uint32_t *out)
+{
+    struct timed *a = (struct timed *)(void *)room, *b = a + n;
+    int64_t first = INT64_MAX;
+    uint64_t most = 0;
+    for (size_t i = 0; i < n; i++)
+        first = events[i].time_ns < first ? events[i].time_ns : first;
+    for (size_t i = 0; i < n; i++) {
+        a[i] = (struct timed){(uint64_t)events[i].time_ns - (uint64_t)first, (uint32_t)i};
+        most |= a[i].key;
+    }
+    for (unsigned shift = 0; shift < 64 && most >> shift; shift += DIGIT_BITS) {
+        sort_digit(a, b, n, shift);
+        struct timed *sorted = b;
+        b = a;
+        a = sorted;
+    }
+    for (size_t i = 0; i < n; i++)
+        out[i] = a[i].at;
+}
+
 /* ---------------------------------------------------------------- open ids */
 
 /* Its slot, or the free one where it would be. */

@@ -74,8 +74,9 @@ static int copy_db(const struct backup *b, const char *from_path, const char *to
     int r = db_open(from_path, 0, &from, &is_new, NULL);
     if (r < 0)
         return r;
-    r = db_error(NULL, sqlite3_open_v2(to_path, &to,
-                                       SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX, NULL));
+    r = db_error(NULL,
+                 sqlite3_open_v2(to_path, &to,
+                                 SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX, NULL));
     if (r == 0)
         r = db_exec(from, "BEGIN");
     if (r == 0)

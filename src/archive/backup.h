@@ -21,7 +21,8 @@ struct backup_ops {
     void *arg;
 };
 /* `to` is made; it must not be there, or be empty. A file that SQLite can't read is copied byte by byte, with
- * its log, and said. -EEXIST, -ENOENT, -ENOSPC, -EIO, -ENOMEM, -ECANCELED: *why; what has been copied stays. */
+ * its log, and said. -EEXIST, -ENOENT, -ENOSPC, -EIO, -ENOMEM, -ECANCELED: *why; what has been copied stays.
+ */
 int archive_backup(const char *dir, const char *to, const struct backup_ops *ops, struct diag *why);
 
 #endif

@@ -323,8 +323,7 @@ void catalog_forget_partition(struct catalog *c, const char *name)
     (void)facts_remove(c->facts, FACT_PARTITION, slice_str(name)); /* it may not be there */
     const struct fact *fact;
     for (size_t i = 0; !strbuf_failed(&key) && (fact = facts_next(c->facts, FACT_MARK, &i)) != NULL;)
-        if (slice_starts(fact->key, strbuf_slice(&key)) &&
-            facts_remove(c->facts, FACT_MARK, fact->key) == 0)
+        if (slice_starts(fact->key, strbuf_slice(&key)) && facts_remove(c->facts, FACT_MARK, fact->key) == 0)
             i--;
     strbuf_fini(&key);
 }
@@ -465,8 +464,8 @@ static int take_lock(struct catalog *c, struct diag *why)
     } else if (flock(c->lock, LOCK_EX | LOCK_NB) < 0) {
         char pid[NUM_TEXT_MAX + 1] = "";
         ssize_t n = errno == EWOULDBLOCK ? pread(c->lock, pid, NUM_TEXT_MAX, 0) : -1;
-        r = diag_set(why, -EBUSY, 0, "%s is being written by another process%s%.*s", c->dir, n > 0 ? ", pid " : "",
-                     (int)(n > 0 ? n : 0), pid);
+        r = diag_set(why, -EBUSY, 0, "%s is being written by another process%s%.*s", c->dir,
+                     n > 0 ? ", pid " : "", (int)(n > 0 ? n : 0), pid);
     } else {
         char pid[NUM_TEXT_MAX];
         size_t n = num_print_int(pid, getpid());
@@ -526,7 +525,8 @@ static int rescue(struct catalog *c, struct facts *from)
     return r;
 }
 
-/* All of it from the partitions and the file of what is kept; old: what is left of the damaged one, or NULL. */
+/* All of it from the partitions and the file of what is kept; old: what is left of the damaged one, or NULL.
+ */
 static int make_again(struct catalog *c, struct facts *old)
 {
     int r = old ? rescue(c, old) : 0;

@@ -24,7 +24,7 @@ int catalog_open(const char *dir, bool is_writer, struct catalog **out, struct d
 void catalog_close(struct catalog *c); /* NULL is fine; what is not committed is forgotten */
 /* A reader's: what the writer has committed since. 1: there was something; 0: nothing. */
 int catalog_refresh(struct catalog *c);
-/* What was wrong when it was opened, a line each; borrowed. */
+/* What was wrong when it was opened, and what has been found since, a line each; borrowed until the next. */
 size_t catalog_troubles(const struct catalog *c);
 const char *catalog_trouble_at(const struct catalog *c, size_t i);
 

@@ -10,8 +10,8 @@
 
 /* Kinds of facts: key -> value. On disk: never change them. */
 enum {
-    FACT_COLUMN = 1,    /* text table, u16 place -> u8 type, u8 role, u8 kind, text name, text unit, text help */
-    FACT_SOURCE = 2,    /* id[16] -> u64 cursor */
+    FACT_COLUMN = 1, /* text table, u16 place -> u8 type, u8 role, u8 kind, text name, text unit, text help */
+    FACT_SOURCE = 2, /* id[16] -> u64 cursor */
     FACT_PARTITION = 3, /* name -> u64 gen */
     FACT_MARK = 4,      /* text partition, id[16] -> u64 record */
     FACT_BASELINE = 5,  /* name -> u64 from, u64 to, text label, text where */

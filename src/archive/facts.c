@@ -24,10 +24,10 @@ enum { FACTS_VERSION = 1 };
 struct kept {
     struct fact fact;
     uint32_t crc;
-    bool is_dirty;   /* differs from what is on disk */
+    bool is_dirty; /* differs from what is on disk */
     bool is_on_disk;
-    unsigned round;  /* of loading: when it was last seen */
-    size_t place;    /* in facts.all */
+    unsigned round; /* of loading: when it was last seen */
+    size_t place;   /* in facts.all */
     char bytes[];
 };
 

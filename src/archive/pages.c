@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A file is pages 1 to n, the head of the file being the first 100 bytes of page 1. A table is a tree of pages;
- * its leaves (first byte 13) have a list of where their rows begin. A row: varint length of its payload,
- * varint id, payload; of which only a part is on the leaf if it is long, and then u32 the page that goes on,
- * whose first four bytes are the next one's number. A payload is a record: varint length of its head, types of
- * the columns as varints, the columns. Big-endian, varints most significant first.
+/* A file is pages 1 to n, the head of the file being the first 100 bytes of page 1. A table is a tree of
+ * pages; its leaves (first byte 13) have a list of where their rows begin. A row: varint length of its
+ * payload, varint id, payload; of which only a part is on the leaf if it is long, and then u32 the page that
+ * goes on, whose first four bytes are the next one's number. A payload is a record: varint length of its
+ * head, types of the columns as varints, the columns. Big-endian, varints most significant first.
  *
  * The write-ahead log: a head of 32 bytes, then frames: u32 page number, u32 size of the database after a
  * commit or 0, two salts, two sums, the page. Frames count up to the first whose salts are not the head's or
@@ -269,7 +269,8 @@ struct slice pages_get(struct pages *p, uint32_t i)
 
 /* ---------------------------------------------------------------- rows */
 
-bool page_row_parse(const struct pages *p, uint32_t number, struct slice page, uint32_t at, struct page_row *out)
+bool page_row_parse(const struct pages *p, uint32_t number, struct slice page, uint32_t at,
+                    struct page_row *out)
 {
     uint64_t usable = p->page_bytes, most = usable - 35, least = (usable - 12) * 32 / 255 - 23;
     uint64_t payload = 0, id = 0;
@@ -303,7 +304,8 @@ static void copy_part(struct slice piece, uint64_t at, uint64_t from, uint64_t t
         memcpy(out + (a - from), piece.p + (a - at), b - a);
 }
 
-int page_row_read(struct pages *p, const struct page_row *row, uint64_t from, uint64_t n, bool is_straight, char *to)
+int page_row_read(struct pages *p, const struct page_row *row, uint64_t from, uint64_t n, bool is_straight,
+                  char *to)
 {
     if (from > row->payload_bytes || n > row->payload_bytes - from)
         return E_DAMAGE;

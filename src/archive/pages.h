@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* pages.h - the pages of a SQLite file and its write-ahead log as they are, without SQLite: for a file that it
- * can't read any more. Only what salvage.c needs of the format (sqlite.org/fileformat2.html). Reads only. */
+/* pages.h - the pages of a SQLite file and its write-ahead log as they are, without SQLite: for a file that
+ * it can't read any more. Only what salvage.c needs of the format (sqlite.org/fileformat2.html). Reads only.
+ */
 #ifndef GRIDLINE_ARCHIVE_PAGES_H
 #define GRIDLINE_ARCHIVE_PAGES_H
 

@@ -8,14 +8,12 @@
  *       as a whole when it is read: its chunks are, one by one (blob.h), and damage costs the chunks it hit.
  *   section(blob, gen, sections, crc)
  *       What is in that blob: u64 the number that its halves carry; varint n; per event name text name, u64
- *       min, u64 max, varint rows, varint streams. crc: of blob, gen and the bytes. Each connection holds all of it in memory (partition_read.c)
- *       and reads only what commits have added since.
- *   meta(id, value, crc), meta_copy(id, value, crc)
- *       Twice the same, in pages of their own: what must not be lost with a page. crc: of id and value.
- *       1, the state: u32 version, u64 from, to, step of the span, u64 commits, gen, next_blob, gone_at, n_marks
- *       2, blobs that were taken out, as ranges of their numbers: varint distance from the last one's end,
- *          varint how many more than one
- *       16 and on, marks: source[16], u64 record, u64 floor
+ *       min, u64 max, varint rows, varint streams. crc: of blob, gen and the bytes. Each connection holds all
+ * of it in memory (partition_read.c) and reads only what commits have added since. meta(id, value, crc),
+ * meta_copy(id, value, crc) Twice the same, in pages of their own: what must not be lost with a page. crc: of
+ * id and value. 1, the state: u32 version, u64 from, to, step of the span, u64 commits, gen, next_blob,
+ * gone_at, n_marks 2, blobs that were taken out, as ranges of their numbers: varint distance from the last
+ * one's end, varint how many more than one 16 and on, marks: source[16], u64 record, u64 floor
  *
  * What SQLite can't see. Its pages have no checksums: a flip in a page's head makes rows vanish without an
  * error. So nothing is looked up by a key that could be wrong, and nothing is taken to be complete: numbers
@@ -192,7 +190,8 @@ int partition_look(struct partition *p)
 
 static int connect(struct partition *p, const struct partition_span *span, struct diag *why)
 {
-    unsigned flags = (p->flags & PARTITION_WRITE ? DB_WRITE : 0) | (p->flags & PARTITION_CREATE ? DB_CREATE : 0);
+    unsigned flags =
+        (p->flags & PARTITION_WRITE ? DB_WRITE : 0) | (p->flags & PARTITION_CREATE ? DB_CREATE : 0);
     bool is_new = false;
     int r = db_open(p->file, flags, &p->db, &is_new, why);
     if (r < 0)

@@ -60,9 +60,9 @@ void partition_on_damage(struct partition *p, partition_damage_fn *fn,
 /* ---------------------------------------------------------------- writing */
 
 /* A transaction begins by itself with the first of these. gen counts the archive's commits: whoever reads by
- * an older snapshot leaves newer blobs out. *id: the blob's number in this file; never given again. What fails within a transaction fails all of it:
- * partition_rollback (or partition_commit, which then says why). -ESTALE: a commit that failed with -EIO has
- * turned out to be on disk; ask for the marks again. */
+ * an older snapshot leaves newer blobs out. *id: the blob's number in this file; never given again. What
+ * fails within a transaction fails all of it: partition_rollback (or partition_commit, which then says why).
+ * -ESTALE: a commit that failed with -EIO has turned out to be on disk; ask for the marks again. */
 int partition_put(struct partition *p, const struct blob_bytes *b, uint64_t gen, uint64_t *id);
 int partition_remove(struct partition *p, uint64_t blob); /* it was merged into another; happens at commit */
 int partition_set_mark(struct partition *p, const struct archive_source *s, uint64_t record);

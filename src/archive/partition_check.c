@@ -16,8 +16,8 @@ void checking_say(const struct checking *c, uint64_t blob, const char *what, con
         c->fn(c->arg, &d);
 }
 
-int checking_blob(const struct checking *c, uint64_t blob, const struct blob_directory *d, size_t directory_bytes,
-                  struct slice body)
+int checking_blob(const struct checking *c, uint64_t blob, const struct blob_directory *d,
+                  size_t directory_bytes, struct slice body)
 {
     struct arena arena = {0};
     uint32_t bad = 0;
@@ -49,7 +49,8 @@ void checking_lost(const struct checking *c, uint64_t blob, const struct blob_se
     if (n == 0)
         checking_say(c, blob, "a blob is lost, and what it held is not known", NULL);
     for (size_t i = 0; i < n; i++) {
-        char what[EVENT_NAME_MAX + 2 * CLOCK_TEXT_MAX + 80], from[CLOCK_TEXT_MAX + 1] = "", to[CLOCK_TEXT_MAX + 1] = "";
+        char what[EVENT_NAME_MAX + 2 * CLOCK_TEXT_MAX + 80],
+            from[CLOCK_TEXT_MAX + 1] = "", to[CLOCK_TEXT_MAX + 1] = "";
         (void)clock_print_iso(from, s[i].min_ns);
         (void)clock_print_iso(to, s[i].max_ns);
         (void)snprintf(what, sizeof what, "a blob is lost: %llu rows of %.*s from %s to %s",

@@ -14,8 +14,8 @@ struct checking {
 
 void checking_say(const struct checking *c, uint64_t blob, const char *what, const struct blob_chunk *chunk);
 /* Decodes every chunk of the blob and counts. body may be empty: it is lost. */
-int checking_blob(const struct checking *c, uint64_t blob, const struct blob_directory *d, size_t directory_bytes,
-                  struct slice body);
+int checking_blob(const struct checking *c, uint64_t blob, const struct blob_directory *d,
+                  size_t directory_bytes, struct slice body);
 /* A blob is lost whose directory can't be read: what its section row, if there is one, says of it. */
 void checking_lost(const struct checking *c, uint64_t blob, const struct blob_section *s, size_t n);
 /* Of a file that SQLite can't read: what salvaging would find, without writing anything. */

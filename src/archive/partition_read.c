@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Reading a partition. The index, event name and time to blob, is in memory: entries in the order of blobs,
- * those of one name linked. It costs 48 bytes an event name and blob, and answers without asking SQLite; after
- * a commit only the rows of new blobs are read, after one that took blobs out, all of them.
+ * those of one name linked. It costs 48 bytes an event name and blob, and answers without asking SQLite;
+ * after a commit only the rows of new blobs are read, after one that took blobs out, all of them.
  *
  * What the index must hold is known (partition.c): each number below next_blob that was not taken out. A row
  * that is not there, or wrong, is made again from the directory of its blob. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The blocks are allocated, not written: by fallocate where the file system has it, else by posix_fallocate,
- * which writes zeros. Releasing truncates the file, which needs no room itself on the file systems that we know. */
+ * which writes zeros. Releasing truncates the file, which needs no room itself on the file systems that we
+ * know. */
 #include "archive/reserve.h"
 
 #include "base/mem.h"

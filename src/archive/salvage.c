@@ -4,23 +4,23 @@
  * Blobs are found without any tree: every byte of every page is tried for the mark that a directory begins
  * with. Before it must be the beginning of its row, which is found by trying, too: the row's own checksum
  * tells. So each blob is found by itself, and one that is lost costs no other. If the beginning of the row is
- * what is damaged, the blob's own marks do: its directory has a checksum, its body the same number, and so has
- * the section row, which says which blob it is. Pages
- * that go on with a row are followed by their links; where that does not give what the checksum says, they
- * are taken one behind the other, as they usually lie. The state, marks and section rows are read from the
- * lists of the leaf pages; the first two are there twice.
+ * what is damaged, the blob's own marks do: its directory has a checksum, its body the same number, and so
+ * has the section row, which says which blob it is. Pages that go on with a row are followed by their links;
+ * where that does not give what the checksum says, they are taken one behind the other, as they usually lie.
+ * The state, marks and section rows are read from the lists of the leaf pages; the first two are there twice.
  *
  * What was taken out may still lie about on pages that are free: the state says which numbers are used, and
  * the ranges of row 2 which are gone. Only what must be there is taken.
  *
- * The log. SQLite reads it up to the first damage. What lies behind it was committed if we are here because of
- * a flip, and was not if a crash tore the last write. It is taken only as a whole: if with it the newest state
- * is there, and every blob that this state says must be, undamaged. Then it is a state that a commit made, with
- * its marks, whether it was ever acknowledged or not. Otherwise the file is as of the last good commit, and the
- * source is read again from the marks of that (catalog.h).
+ * The log. SQLite reads it up to the first damage. What lies behind it was committed if we are here because
+ * of a flip, and was not if a crash tore the last write. It is taken only as a whole: if with it the newest
+ * state is there, and every blob that this state says must be, undamaged. Then it is a state that a commit
+ * made, with its marks, whether it was ever acknowledged or not. Otherwise the file is as of the last good
+ * commit, and the source is read again from the marks of that (catalog.h).
  *
- * The result is a new file; it takes the name by a rename, after the damaged file and its log got a second name
- * (links): whatever moment a crash takes, one of both is there under its name, and salvaging starts over. */
+ * The result is a new file; it takes the name by a rename, after the damaged file and its log got a second
+ * name (links): whatever moment a crash takes, one of both is there under its name, and salvaging starts
+ * over. */
 #include "archive/pages.h"
 #include "archive/partition_check.h"
 #include "archive/partition_internal.h"
@@ -182,7 +182,8 @@ static int try_row(struct salvage *s, const struct page_row *row)
     struct slice value = slice_of(payload.p + c.v[at].at, c.v[at].bytes);
     if (c.n == 3)
         return meta_crc(row->id, value) == (uint32_t)crc ? take_meta(s, row->id, value) : 0;
-    if (!page_column_int(payload, &c, 1, &gen) || sections_crc(row->id, (uint64_t)gen, value) != (uint32_t)crc)
+    if (!page_column_int(payload, &c, 1, &gen) ||
+        sections_crc(row->id, (uint64_t)gen, value) != (uint32_t)crc)
         return 0;
     return take_sections(s, row->id, (uint64_t)gen, value);
 }
@@ -232,7 +233,8 @@ static int take_blob(struct salvage *s, uint32_t number, struct slice page, uint
     for (uint32_t begin = at; begin-- > least;) {
         struct page_row row;
         struct found f;
-        if (page_row_parse(&s->pages, number, page, begin, &row) && is_row_of(&row, page, at, &f) && f.is_whole)
+        if (page_row_parse(&s->pages, number, page, begin, &row) && is_row_of(&row, page, at, &f) &&
+            f.is_whole)
             return keep_blob(s, &f);
     }
     const struct found loose = {.row = {.page = number, .at = at},
@@ -382,7 +384,8 @@ static uint32_t get_be32(const unsigned char *p)
     return (uint32_t)p[0] << 24 | (uint32_t)p[1] << 16 | (uint32_t)p[2] << 8 | p[3];
 }
 
-/* The blob at f's place if its row ends at `end` of the page: is it whole then? Fills s->directory and body. */
+/* The blob at f's place if its row ends at `end` of the page: is it whole then? Fills s->directory and body.
+ */
 static int try_end(struct salvage *s, struct found *f, struct slice page, uint32_t end)
 {
     uint64_t n = f->directory_bytes;
@@ -589,10 +592,11 @@ static int collect_late(struct salvage *s, const char *path)
     }
     salvage_fini(&late);
     if (r == 0)
-        checking_say(&s->c, 0,
-                     is_good ? "the write-ahead log is damaged; what is behind that could be read"
-                             : "the write-ahead log is damaged, or was not finished; what is behind that is left out",
-                     NULL);
+        checking_say(
+            &s->c, 0,
+            is_good ? "the write-ahead log is damaged; what is behind that could be read"
+                    : "the write-ahead log is damaged, or was not finished; what is behind that is left out",
+            NULL);
     return r;
 }
 
@@ -629,7 +633,8 @@ int salvage_check(const char *dir, const char *name, partition_damage_fn *fn, vo
                         .pages = {.file = -1, .log = -1}};
     int r = strbuf_failed(&path) ? -ENOMEM : collect(&s, path.p);
     if (r == 0) {
-        checking_say(&s.c, 0, "SQLite can't read this file; it can be made again from what is right in it", NULL);
+        checking_say(&s.c, 0, "SQLite can't read this file; it can be made again from what is right in it",
+                     NULL);
         r = give_all(&s);
     }
     if (r == 0)
@@ -693,7 +698,8 @@ static int fill(struct salvage *s, struct partition *p)
     return r;
 }
 
-static int make_new(struct salvage *s, const char *dir, const char *name, const char *temporary, struct diag *why)
+static int make_new(struct salvage *s, const char *dir, const char *name, const char *temporary,
+                    struct diag *why)
 {
     struct partition_span span;
     struct partition *p = NULL;
@@ -757,8 +763,8 @@ static int swap_files(int dir, const char *name, const char *temporary, const ch
     if (r == 0 && fsync(dir) < 0)
         r = -errno;
     if (r == 0 && ((unlinkat(dir, log.p, 0) < 0 && errno != ENOENT) ||
-                   (unlinkat(dir, shm.p, 0) < 0 && errno != ENOENT) || renameat(dir, temporary, dir, name) < 0 ||
-                   fsync(dir) < 0))
+                   (unlinkat(dir, shm.p, 0) < 0 && errno != ENOENT) ||
+                   renameat(dir, temporary, dir, name) < 0 || fsync(dir) < 0))
         r = -errno;
     strbuf_fini(&log);
     strbuf_fini(&shm);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* usage.h - what an archive's bytes and rows are spent on: by event name, stream, producer and partition. Reads
- * directories only. Bytes of a blob are shared out among its chunks by how many values they have: about right, as
- * chunks of a blob are compressed together. */
+/* usage.h - what an archive's bytes and rows are spent on: by event name, stream, producer and partition.
+ * Reads directories only. Bytes of a blob are shared out among its chunks by how many values they have: about
+ * right, as chunks of a blob are compressed together. */
 #ifndef GRIDLINE_ARCHIVE_USAGE_H
 #define GRIDLINE_ARCHIVE_USAGE_H
 
@@ -17,9 +17,9 @@ enum usage_kind { USAGE_PARTITION, USAGE_EVENT, USAGE_STREAM, USAGE_PRODUCER, US
 struct usage_row {
     struct slice key; /* file name; event name; stream key; the 16 bytes of a producer */
     uint64_t rows, bytes;
-    uint64_t streams;        /* of an event name, a producer and a partition */
-    int64_t from_ns, to_ns;  /* of its rows; both ends are in */
-    bool is_overflow;        /* a stream that took what was beyond its producer's limit */
+    uint64_t streams;       /* of an event name, a producer and a partition */
+    int64_t from_ns, to_ns; /* of its rows; both ends are in */
+    bool is_overflow;       /* a stream that took what was beyond its producer's limit */
 };
 
 struct usage;

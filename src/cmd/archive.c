@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* gridline archive: is an archive's folder as it should be, what is it spent on, a copy of it. Without a gateway:
- * it looks at the files, also while a gateway writes them; only repair needs them for itself. */
+/* gridline archive: is an archive's folder as it should be, what is it spent on, a copy of it. Without a
+ * gateway: it looks at the files, also while a gateway writes them; only repair needs them for itself. */
 #include "cmd/archive.h"
 
 #include "archive/backup.h"
@@ -88,7 +88,8 @@ static void end_row(struct check *k)
     table_add(k->c->table, args_of(&k->c->row), SLICE_LIT(""));
 }
 
-/* A chunk that can't be read: whose rows, from when to when, and which numbers of whom. One row a producer. */
+/* A chunk that can't be read: whose rows, from when to when, and which numbers of whom. One row a producer.
+ */
 static void add_chunk_rows(struct check *k, const struct partition_damage *d)
 {
     const struct blob_chunk *c = d->chunk;
@@ -191,11 +192,10 @@ static int check_all(struct check *k, struct diag *why)
     return r < 0 ? diag_set(why, r, 0, "%s: %s", k->c->dir, err_text(r)) : 0;
 }
 
-static const struct table_column check_columns[] = {{"file", 0},     {"what", 80},      {"event", 0},
-                                                    {"host", 0},     {"prog", 0},       {"key", 40},
-                                                    {"from", 0},     {"to", 0},         {"rows", 0},
-                                                    {"producer", 0}, {"epoch", 0},      {"first_seq", 0},
-                                                    {"last_seq", 0}, {"blob", 0},       {NULL, 0}};
+static const struct table_column check_columns[] = {
+    {"file", 0},  {"what", 80},     {"event", 0},    {"host", 0}, {"prog", 0},
+    {"key", 40},  {"from", 0},      {"to", 0},       {"rows", 0}, {"producer", 0},
+    {"epoch", 0}, {"first_seq", 0}, {"last_seq", 0}, {"blob", 0}, {NULL, 0}};
 
 static int archive_check(struct archive_command *c)
 {
@@ -421,9 +421,10 @@ static int archive_run(void *state, struct operands operands)
     for (size_t i = 0; i < sizeof words / sizeof *words; i++)
         is_word |= strcmp(operands.v[0], words[i]) == 0;
     if (!is_word) {
-        const char *near = options_nearest(slice_str(operands.v[0]), words, sizeof words / sizeof *words, sizeof *words);
-        say("'%s' is not one of check, repair, stat and backup%s%s", operands.v[0], near ? "; did you mean " : "",
-            near ? near : "");
+        const char *near =
+            options_nearest(slice_str(operands.v[0]), words, sizeof words / sizeof *words, sizeof *words);
+        say("'%s' is not one of check, repair, stat and backup%s%s", operands.v[0],
+            near ? "; did you mean " : "", near ? near : "");
         return EXIT_USAGE;
     }
     int code = find_dir(&c) ? run_word(&c, operands) : EXIT_USAGE;
@@ -459,20 +460,28 @@ const struct verb verb_archive = {
     .name = "archive",
     .summary = "check, repair, measure and copy an archive",
     .operands = "check|repair|stat|backup [DIR]",
-    .description =
-        "Works on an archive's files; a gateway may be writing them, but for `repair`.\n"
-        "`check` reads everything and decodes every value. A row is printed for each damage: the file, what it is, and "
-        "as far as that is known which stream it is of, from when to when, how many rows, and the producer, epoch and "
-        "numbers of the events that are lost. Ends with 1 if there is any.\n"
-        "`repair` makes damaged files again from what can be read of them, and the catalogue from the files; a "
-        "damaged file stays beside the new one under a name that ends in `.damaged`. A row for each file that was made "
-        "again: `rows` that are in it, rows that are `lost`. Ends with 4 if something is lost. A gateway does the same "
-        "by itself with what it finds when it starts.\n"
-        "`stat` says what bytes and rows are spent on: by partition (files), event name, stream and producer, those "
-        "with most bytes first. A stream that took what was beyond its producer's limit has `overflow`. Bytes of "
-        "chunks that were compressed together are shared out by their number of values.\n"
-        "`backup` copies the archive into a new folder DIR, of one moment, while it is being written. Put in the place "
-        "of the archive, it goes on from there: what the gateway's journal has beyond it is read again, once.",
+    .description = "Works on an archive's files; a gateway may be writing them, but for `repair`.\n"
+                   "`check` reads everything and decodes every value. A row is printed for each damage: the "
+                   "file, what it is, and "
+                   "as far as that is known which stream it is of, from when to when, how many rows, and the "
+                   "producer, epoch and "
+                   "numbers of the events that are lost. Ends with 1 if there is any.\n"
+                   "`repair` makes damaged files again from what can be read of them, and the catalogue from "
+                   "the files; a "
+                   "damaged file stays beside the new one under a name that ends in `.damaged`. A row for "
+                   "each file that was made "
+                   "again: `rows` that are in it, rows that are `lost`. Ends with 4 if something is lost. A "
+                   "gateway does the same "
+                   "by itself with what it finds when it starts.\n"
+                   "`stat` says what bytes and rows are spent on: by partition (files), event name, stream "
+                   "and producer, those "
+                   "with most bytes first. A stream that took what was beyond its producer's limit has "
+                   "`overflow`. Bytes of "
+                   "chunks that were compressed together are shared out by their number of values.\n"
+                   "`backup` copies the archive into a new folder DIR, of one moment, while it is being "
+                   "written. Put in the place "
+                   "of the archive, it goes on from there: what the gateway's journal has beyond it is read "
+                   "again, once.",
     .operand_kind = OPERAND_FILES,
     .operands_min = 1,
     .operands_max = 2,

@@ -26,6 +26,6 @@ bool archive_begin_table(struct archive_command *c, const char *event, const str
 void archive_add_stream(struct args_writer *row, struct slice key);
 void archive_add_producer(struct args_writer *row, const uint8_t id[16]);
 void archive_add_span(struct args_writer *row, int64_t from_ns, int64_t to_ns); /* from > to: none */
-int archive_stat(struct archive_command *c); /* an exit code */
+int archive_stat(struct archive_command *c);                                    /* an exit code */
 
 #endif

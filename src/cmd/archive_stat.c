@@ -9,12 +9,15 @@
 #include <errno.h>
 #include <inttypes.h>
 
-static const struct table_column columns[] = {{"of", 0},    {"file", 0},  {"event", 0}, {"host", 0},     {"prog", 0},
-                                              {"key", 40},  {"producer", 0}, {"rows", 0},  {"bytes", 0},    {"share", 0},
-                                              {"streams", 0}, {"overflow", 0}, {"from", 0},  {"to", 0},       {NULL, 0}};
+static const struct table_column columns[] = {{"of", 0},    {"file", 0},  {"event", 0},    {"host", 0},
+                                              {"prog", 0},  {"key", 40},  {"producer", 0}, {"rows", 0},
+                                              {"bytes", 0}, {"share", 0}, {"streams", 0},  {"overflow", 0},
+                                              {"from", 0},  {"to", 0},    {NULL, 0}};
 
-static const char *const kind_names[USAGE_KINDS] = {
-    [USAGE_PARTITION] = "partition", [USAGE_EVENT] = "event", [USAGE_STREAM] = "stream", [USAGE_PRODUCER] = "producer"};
+static const char *const kind_names[USAGE_KINDS] = {[USAGE_PARTITION] = "partition",
+                                                    [USAGE_EVENT] = "event",
+                                                    [USAGE_STREAM] = "stream",
+                                                    [USAGE_PRODUCER] = "producer"};
 
 static void add_key(struct args_writer *row, enum usage_kind kind, struct slice key)
 {
@@ -42,8 +45,9 @@ static void add_rows(struct archive_command *c, struct usage *u, enum usage_kind
         args_add_uint(&c->row, "rows", rows[i].rows);
         args_add_uint(&c->row, "bytes", rows[i].bytes);
         if (all)
-            args_add(&c->row, SLICE_LIT("share"),
-                     value_float((double)(uint64_t)(1000.0 * (double)rows[i].bytes / (double)all + 0.5) / 1000));
+            args_add(
+                &c->row, SLICE_LIT("share"),
+                value_float((double)(uint64_t)(1000.0 * (double)rows[i].bytes / (double)all + 0.5) / 1000));
         if (kind != USAGE_STREAM)
             args_add_uint(&c->row, "streams", rows[i].streams);
         if (rows[i].is_overflow)
@@ -87,6 +91,7 @@ int archive_stat(struct archive_command *c)
     if (table_finish(c->table) < 0)
         return EXIT_FAILED;
     if (unreadable)
-        say("%" PRIu64 " blobs or partitions could not be read; `gridline archive check` says more", unreadable);
+        say("%" PRIu64 " blobs or partitions could not be read; `gridline archive check` says more",
+            unreadable);
     return unreadable ? EXIT_PARTLY : EXIT_OK;
 }

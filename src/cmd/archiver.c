@@ -53,6 +53,7 @@ struct archiver {
     bool has_item;
     uint64_t record; /* the one that is being appended; 0 = none */
     int trouble;     /* the error said last; 0 = all is well */
+    size_t n_troubles; /* of the catalogue, that have been said */
 };
 
 /* ---------------------------------------------------------------- what is said */
@@ -80,6 +81,14 @@ static void publish(struct archiver *a)
     a->kept = upkeep_counts(a->upkeep);
     a->cursor = cursor;
     pthread_mutex_unlock(&a->lock);
+}
+
+/* What the archive has found damaged, each once. */
+static void say_troubles(struct archiver *a)
+{
+    struct catalog *c = archive_catalog(a->archive);
+    for (; a->n_troubles < catalog_troubles(c); a->n_troubles++)
+        log_error("archive %s: %s", archive_dir(a->archive), catalog_trouble_at(c, a->n_troubles));
 }
 
 /* From its cursor on, at the next look. */
@@ -114,6 +123,7 @@ static void tick(struct archiver *a)
         r = archive_flush(a->archive);
     if (r == -ESTALE)
         read_again(a);
+    say_troubles(a);
     say(a, r == -ESTALE ? -EIO : r, "can't be written");
     publish(a);
     archive_state_look(&a->state, a->archive, a->trouble);

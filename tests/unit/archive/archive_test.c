@@ -6,6 +6,7 @@
 #include "archive/archive.h"
 
 #include <errno.h>
+#include <fcntl.h>
 
 enum { BATCHES_MAX = 64 };
 
@@ -173,6 +174,54 @@ static void half_a_flush(void **state)
     model_fini(&m);
 }
 
+/* The list of free pages begins at page 2 of each partition, which is in use: to be written to they are made
+ * again. */
+static int break_partition(void *arg, const char *name, int64_t from_ns, int64_t step_ns)
+{
+    char path[160];
+    (void)from_ns;
+    (void)step_ns;
+    (void)snprintf(path, sizeof path, "%s/%s", dir, name);
+    int fd = open(path, O_RDWR);
+    assert_true(fd >= 0);
+    assert_int_equal(pwrite(fd, (const char[]){0, 0, 0, 2, 0, 0, 0, 1}, 8, 32), 8);
+    assert_int_equal(close(fd), 0);
+    ++*(unsigned *)arg;
+    return 0;
+}
+
+static void broken_partitions(void **state)
+{
+    (void)state;
+    struct model m;
+    model_init(&m, 11);
+    m.maker.late_ns = INT64_C(1500000000000);
+    struct archive *a = open_archive();
+    for (unsigned i = 0; i < 8; i++)
+        append(a, &journal, i + 1, model_add(&m, 100));
+    assert_int_equal(archive_flush(a), 0);
+    archive_close(a);
+    unsigned n = 0, mended = 0;
+    assert_int_equal(catalog_partitions(dir, break_partition, &n), 0);
+    assert_true(n > 1);
+    a = open_archive();
+    assert_int_equal(check_archive(a, NULL, m.events, m.n), m.n);
+    for (unsigned i = 8; i < 12; i++)
+        (void)model_add(&m, 100);
+    for (int r = -ESTALE; r == -ESTALE; mended++) {
+        for (uint64_t record = archive_cursor(a, &journal) + 1; record <= m.n_batches; record++)
+            append(a, &journal, record, m.batches[record - 1]);
+        r = archive_flush(a);
+        assert_true(r == 0 || r == -ESTALE);
+        assert_true(mended <= n);
+    }
+    assert_true(mended > 1 && catalog_troubles(archive_catalog(a)) == mended - 1);
+    assert_int_equal(check_archive(a, NULL, m.events, m.n), m.n);
+    archive_close(a);
+    assert_int_equal(check_archive(NULL, dir, m.events, m.n), m.n);
+    model_fini(&m);
+}
+
 static void two_sources(void **state)
 {
     (void)state;
@@ -308,6 +357,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(every_row_once, set_up, tear_down),
         cmocka_unit_test_setup_teardown(reads_again, set_up, tear_down),
         cmocka_unit_test_setup_teardown(half_a_flush, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(broken_partitions, set_up, tear_down),
         cmocka_unit_test_setup_teardown(two_sources, set_up, tear_down),
         cmocka_unit_test_setup_teardown(overflow, set_up, tear_down),
         cmocka_unit_test_setup_teardown(too_old, set_up, tear_down),

@@ -27,7 +27,10 @@ static struct schema *make_schema(const char *name, const struct field *fields, 
     return s;
 }
 
-#define FIELD(n, t) {.name = {n, sizeof(n) - 1}, .unit = {"", 0}, .help = {"", 0}, .type = (t)}
+#define FIELD(n, t)                                                               \
+    {                                                                             \
+        .name = {n, sizeof(n) - 1}, .unit = {"", 0}, .help = {"", 0}, .type = (t) \
+    }
 
 static void tables(void **state)
 {
@@ -38,7 +41,8 @@ static void tables(void **state)
     static const struct field first[] = {
         {.name = {"a", 1}, .unit = {"s", 1}, .help = {"help", 4}, .type = VALUE_INT, .kind = KIND_COUNTER},
         {.name = {"k", 1}, .unit = {"", 0}, .help = {"", 0}, .type = VALUE_TEXT, .role = ROLE_KEY}};
-    static const struct field second[] = {FIELD("b", VALUE_INT), FIELD("a", VALUE_FLOAT), FIELD("a", VALUE_INT)};
+    static const struct field second[] = {FIELD("b", VALUE_INT), FIELD("a", VALUE_FLOAT),
+                                          FIELD("a", VALUE_INT)};
     struct schema *s = make_schema("cpu", first, 2), *t = make_schema("cpu", second, 3);
     const struct table_def *one = NULL, *two = NULL, *three = NULL;
     uint16_t ids[3];
@@ -133,7 +137,8 @@ static void cursors(void **state)
 
 static void set_baseline(struct catalog *c, const char *name, int64_t from)
 {
-    const struct baseline b = {slice_str(name), SLICE_LIT("a label"), from, from + 5, SLICE_LIT("host = 'a'")};
+    const struct baseline b = {slice_str(name), SLICE_LIT("a label"), from, from + 5,
+                               SLICE_LIT("host = 'a'")};
     assert_int_equal(catalog_set_baseline(c, &b), 0);
 }
 
@@ -399,7 +404,8 @@ static void lost_commits_are_read_again(void **state)
 
 static int count_names(void *arg, const char *name, int64_t from_ns, int64_t step_ns)
 {
-    static const char *const want[] = {"20261114T000000Z.db", "20261115T000000Z.db", "20261115T000000Z-60s.db"};
+    static const char *const want[] = {"20261114T000000Z.db", "20261115T000000Z.db",
+                                       "20261115T000000Z-60s.db"};
     unsigned *n = arg;
     (void)from_ns;
     (void)step_ns;
@@ -412,8 +418,9 @@ static void partitions(void **state)
     (void)state;
     struct stored_dir d = stored_make_dir();
     unsigned n = 0;
-    static const char *const files[] = {"20261115T000000Z-60s.db", "20261115T000000Z.db", "x.db", "20261114T000000Z.db",
-                                        "20261115T000000Z.db-wal", "20261115T000000Z.db.damaged"};
+    static const char *const files[] = {
+        "20261115T000000Z-60s.db", "20261115T000000Z.db",     "x.db",
+        "20261114T000000Z.db",     "20261115T000000Z.db-wal", "20261115T000000Z.db.damaged"};
     for (size_t i = 0; i < sizeof files / sizeof *files; i++)
         stored_save(&d, files[i], slice_of("", 0));
     assert_int_equal(catalog_partitions(d.path, count_names, &n), 0);
@@ -441,10 +448,16 @@ static void partitions(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(tables),     cmocka_unit_test(many_columns), cmocka_unit_test(cursors),
-        cmocka_unit_test(baselines),  cmocka_unit_test(one_writer),   cmocka_unit_test(gone),
-        cmocka_unit_test(every_byte), cmocka_unit_test(lost_commits_are_found),
-        cmocka_unit_test(lost_commits_are_read_again), cmocka_unit_test(partitions),
+        cmocka_unit_test(tables),
+        cmocka_unit_test(many_columns),
+        cmocka_unit_test(cursors),
+        cmocka_unit_test(baselines),
+        cmocka_unit_test(one_writer),
+        cmocka_unit_test(gone),
+        cmocka_unit_test(every_byte),
+        cmocka_unit_test(lost_commits_are_found),
+        cmocka_unit_test(lost_commits_are_read_again),
+        cmocka_unit_test(partitions),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -23,13 +23,21 @@ static void names(void **state)
     assert_true(partition_parse_name(name, &from, &step));
     assert_int_equal(from, STORED_FROM);
     assert_int_equal(step, 0);
-    partition_name(&(struct partition_span){STORED_FROM, STORED_FROM + STORED_DAY, 60 * NS_PER_S}, name, sizeof name);
+    partition_name(&(struct partition_span){STORED_FROM, STORED_FROM + STORED_DAY, 60 * NS_PER_S}, name,
+                   sizeof name);
     assert_string_equal(name, "20261115T000000Z-60s.db");
     assert_true(partition_parse_name(name, &from, &step));
     assert_int_equal(step, 60 * NS_PER_S);
-    static const char *const bad[] = {"catalog.db", "20261115T000000Z.db-wal", "20261115T000000Z.db.damaged", "",
-                                      "20261315T000000Z.db", "20261115T000000Z-s.db", "20261115T000000Z-0s.db",
-                                      "20261115T000000Z-60.db", "20261115t000000Z.db", "20261115T000000Z"};
+    static const char *const bad[] = {"catalog.db",
+                                      "20261115T000000Z.db-wal",
+                                      "20261115T000000Z.db.damaged",
+                                      "",
+                                      "20261315T000000Z.db",
+                                      "20261115T000000Z-s.db",
+                                      "20261115T000000Z-0s.db",
+                                      "20261115T000000Z-60.db",
+                                      "20261115t000000Z.db",
+                                      "20261115T000000Z"};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
         assert_false(partition_parse_name(bad[i], &from, &step));
 }
@@ -354,7 +362,8 @@ static void later_version(void **state)
     uint32_t crc = 0;
     crc = db_row_crc(&id, 1, slice_of((const char *)value, sizeof value));
     (void)snprintf(sql, sizeof sql,
-                   "UPDATE meta SET value = x'02' || zeroblob(67), crc = %u; UPDATE meta_copy SET crc = 0", crc);
+                   "UPDATE meta SET value = x'02' || zeroblob(67), crc = %u; UPDATE meta_copy SET crc = 0",
+                   crc);
     tamper(&d, sql);
     struct diag why = {0};
     assert_int_equal(partition_open(d.path, stored_name, PARTITION_WRITE, NULL, &p, &why), E_VERSION);
@@ -364,9 +373,14 @@ static void later_version(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(names),   cmocka_unit_test(commits),      cmocka_unit_test(sections),
-        cmocka_unit_test(merges),  cmocka_unit_test(failing),         cmocka_unit_test(damaged_rows),
-        cmocka_unit_test(broken_is_not_written), cmocka_unit_test(later_version),
+        cmocka_unit_test(names),
+        cmocka_unit_test(commits),
+        cmocka_unit_test(sections),
+        cmocka_unit_test(merges),
+        cmocka_unit_test(failing),
+        cmocka_unit_test(damaged_rows),
+        cmocka_unit_test(broken_is_not_written),
+        cmocka_unit_test(later_version),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

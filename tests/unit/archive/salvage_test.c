@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Damage of every kind to a small partition: what is read is right, what is missing is named, and what is made
- * again has everything that can be had. */
+/* Damage of every kind to a small partition: what is read is right, what is missing is named, and what is
+ * made again has everything that can be had. */
 #include "unit/test.h"
 
 #include "unit/archive/stored.h"
@@ -167,7 +167,8 @@ static void check_flip(const struct stored_dir *d, const char *what, size_t at, 
     bool is_readable = look(d, &seen, &said, &gen, &mark);
     bool is_behind = gen < GEN;
     if (is_readable && !is_behind && (seen.n < ROWS || mark != MARK) && said.n == 0)
-        fail_msg("%s %zu: %u rows, mark %llu, and nothing was said", what, at, seen.n, (unsigned long long)mark);
+        fail_msg("%s %zu: %u rows, mark %llu, and nothing was said", what, at, seen.n,
+                 (unsigned long long)mark);
     if (is_readable && gen < GEN - 1 && mark == MARK) /* the last one did not move it */
         fail_msg("%s %zu: commits are gone, but not their mark", what, at);
     struct said checked = {0};

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* stored.h - small blobs of known rows in partitions of a folder in /tmp, for the tests of what is on disk. */
+/* stored.h - small blobs of known rows in partitions of a folder in /tmp, for the tests of what is on disk.
+ */
 #ifndef GRIDLINE_TESTS_ARCHIVE_STORED_H
 #define GRIDLINE_TESTS_ARCHIVE_STORED_H
 
@@ -125,8 +126,8 @@ static inline uint64_t stored_put(struct partition *p, uint64_t seq, int64_t fir
     return id;
 }
 
-/* Which seqs can be read: a bit each, of cpu (below 1000000, from 1) and disk. Everything that is given must be
- * what was written. */
+/* Which seqs can be read: a bit each, of cpu (below 1000000, from 1) and disk. Everything that is given must
+ * be what was written. */
 struct stored_seen {
     bool cpu[256], disk[256];
     unsigned n;        /* rows */

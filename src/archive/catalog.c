@@ -19,6 +19,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 void catalog_say(struct catalog *c, const char *format, ...)
@@ -564,6 +565,16 @@ static int open_facts(struct catalog *c, struct diag *why)
     return r;
 }
 
+/* What events say is not for everybody: a new one is the owner's alone, also root's. */
+static int make_folder(const char *dir, struct diag *why)
+{
+    bool is_new = access(dir, F_OK) < 0;
+    int r = directory_make(dir, why);
+    if (r == 0 && is_new && chmod(dir, S_IRWXU) < 0)
+        r = diag_set(why, -errno, 0, "%s: %s", dir, err_text(-errno));
+    return r;
+}
+
 int catalog_open(const char *dir, bool is_writer, struct catalog **out, struct diag *why)
 {
     struct catalog *c = mem_try_alloc(sizeof *c);
@@ -578,7 +589,7 @@ int catalog_open(const char *dir, bool is_writer, struct catalog **out, struct d
     c->is_writer = is_writer;
     c->lock = -1;
     struct diag what = {0};
-    int r = is_writer ? directory_make(dir, &what) : access(dir, R_OK | X_OK) < 0 ? -errno : 0;
+    int r = is_writer ? make_folder(dir, &what) : access(dir, R_OK | X_OK) < 0 ? -errno : 0;
     if (r == 0 && is_writer)
         r = take_lock(c, &what);
     if (r == 0)

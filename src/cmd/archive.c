@@ -401,7 +401,8 @@ static int run_word(struct archive_command *c, struct operands operands)
     const char *word = operands.v[0];
     bool is_backup = strcmp(word, "backup") == 0;
     if (operands.n != (is_backup ? 2 : 1)) {
-        say(is_backup ? "where to? gridline archive backup DIR" : "one word, and options");
+        say(is_backup ? "where to? gridline archive backup DIR"
+                      : "only backup takes a folder; the archive is said by --archive DIR");
         return EXIT_USAGE;
     }
     if (is_backup)

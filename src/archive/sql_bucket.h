@@ -39,6 +39,9 @@ int bucket_args_plan(struct sql_context *c, sqlite3_index_info *info, int n_colu
                      enum bucket_class (*class_of)(const void *table, int column), const void *table);
 /* xFilter. SQLITE_OK, or what sql_fail returns. */
 int bucket_args_set(struct bucket_args *a, const char *plan, int n_columns, int argc, sqlite3_value **argv);
+/* The same without the arguments, which are other ones. */
+int bucket_args_set_tests(struct bucket_args *a, const char *plan, int n_columns, int argc,
+                          sqlite3_value **argv);
 void bucket_args_fini(struct bucket_args *a);
 /* Does the value pass all tests of that column? */
 bool bucket_args_pass(const struct bucket_args *a, int column, struct value v);
@@ -64,6 +67,10 @@ enum bucket_figure {
 };
 extern const char *const bucket_figure_names[FIGURES];
 void bucket_figure_result(sqlite3_context *to, const struct column_summary *s, enum bucket_figure f);
+
+/* A stream's keys as "device=sda,mode=read", those that may be seen. */
+int bucket_keys_result(const struct sql_context *c, sqlite3_context *to,
+                       const struct stream_key_parts *parts);
 
 extern const struct sql_kind sql_kind_bucket, sql_kind_samples_bucket, sql_kind_rebuild;
 

@@ -158,7 +158,8 @@ static size_t count_values(const char *plan)
     return n;
 }
 
-int bucket_args_set(struct bucket_args *a, const char *plan, int n_columns, int argc, sqlite3_value **argv)
+static int set_all(struct bucket_args *a, const char *plan, int n_columns, int argc, sqlite3_value **argv,
+                   bool with_args)
 {
     char *at = NULL;
     struct sql_context *c = a->context;
@@ -169,20 +170,31 @@ int bucket_args_set(struct bucket_args *a, const char *plan, int n_columns, int 
     if (!a->tests)
         return sql_fail(c, -ENOMEM);
     for (int i = 0; i < argc && *at; i++) {
-        int column = (int)strtol(at, &at, 10), r;
+        int column = (int)strtol(at, &at, 10), r = SQLITE_OK;
         char letter = *at++;
-        if (column >= n_columns) {
-            r = set_arg(a, (enum bucket_arg)(column - n_columns), argv[i]);
-        } else {
+        if (column < n_columns) {
             struct bucket_test *t = &a->tests[a->n_tests];
             *t = (struct bucket_test){.column = column};
             r = set_test(a, t, letter, argv[i]);
             a->n_tests += t->any != NULL;
+        } else if (with_args) {
+            r = set_arg(a, (enum bucket_arg)(column - n_columns), argv[i]);
         }
         if (r != SQLITE_OK)
             return r;
     }
     return SQLITE_OK;
+}
+
+int bucket_args_set(struct bucket_args *a, const char *plan, int n_columns, int argc, sqlite3_value **argv)
+{
+    return set_all(a, plan, n_columns, argc, argv, true);
+}
+
+int bucket_args_set_tests(struct bucket_args *a, const char *plan, int n_columns, int argc,
+                          sqlite3_value **argv)
+{
+    return set_all(a, plan, n_columns, argc, argv, false);
 }
 
 void bucket_args_fini(struct bucket_args *a)
@@ -328,4 +340,19 @@ void bucket_figure_result(sqlite3_context *to, const struct column_summary *s, e
         sql_result(to, s->last);
         break;
     }
+}
+
+int bucket_keys_result(const struct sql_context *c, sqlite3_context *to, const struct stream_key_parts *parts)
+{
+    struct slice fields = parts->fields, name;
+    struct strbuf keys = {0};
+    struct value v;
+    while (stream_key_next(&fields, &name, &v))
+        if (sql_may_field(c, parts->name, parts->host, name))
+            stream_key_print_field(&keys, 0, name, v);
+    bool is_failed = strbuf_failed(&keys);
+    if (!is_failed && keys.n)
+        sqlite3_result_text(to, keys.p, (int)keys.n, SQLITE_TRANSIENT);
+    strbuf_fini(&keys);
+    return is_failed ? SQLITE_NOMEM : SQLITE_OK;
 }

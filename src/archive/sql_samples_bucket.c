@@ -38,8 +38,6 @@ struct samples_cursor {
     struct bucket_row row;
     uint32_t at;                   /* of its columns */
     struct stream_key_parts parts; /* of its key */
-    struct strbuf keys;            /* printed, if has_keys */
-    bool has_keys;
     bool is_end;
 };
 
@@ -95,7 +93,6 @@ static int samples_close(sqlite3_vtab_cursor *cursor)
     bucket_done(&c->args, c->bucket, &c->charged);
     bucket_args_fini(&c->args);
     arena_fini(&c->arena);
-    strbuf_fini(&c->keys);
     mem_free(c);
     return SQLITE_OK;
 }
@@ -161,7 +158,6 @@ static int samples_next(sqlite3_vtab_cursor *cursor)
         if (c->is_end)
             return SQLITE_OK;
         c->at = 0;
-        c->has_keys = false;
         c->parts = stream_key_split(c->row.key);
     }
 }
@@ -214,23 +210,6 @@ static void result_text(sqlite3_context *to, struct slice text)
         sqlite3_result_text(to, text.p, (int)text.n, SQLITE_TRANSIENT);
 }
 
-static int result_keys(struct samples_cursor *c, sqlite3_context *to)
-{
-    if (!c->has_keys) {
-        struct slice fields = c->parts.fields, name;
-        struct value v;
-        strbuf_reset(&c->keys);
-        while (stream_key_next(&fields, &name, &v))
-            if (sql_may_field(c->context, c->parts.name, c->parts.host, name))
-                stream_key_print_field(&c->keys, 0, name, v);
-        c->has_keys = true;
-    }
-    if (strbuf_failed(&c->keys))
-        return SQLITE_NOMEM;
-    result_text(to, strbuf_slice(&c->keys));
-    return SQLITE_OK;
-}
-
 static int samples_column(sqlite3_vtab_cursor *cursor, sqlite3_context *to, int column)
 {
     struct samples_cursor *c = (struct samples_cursor *)cursor;
@@ -248,7 +227,7 @@ static int samples_column(sqlite3_vtab_cursor *cursor, sqlite3_context *to, int 
     else if (column == SAMPLES_PROG)
         result_text(to, c->parts.prog);
     else if (column == SAMPLES_KEYS)
-        return result_keys(c, to);
+        return bucket_keys_result(c->context, to, &c->parts);
     else if (column == SAMPLES_FIELD)
         result_text(to, t->def->columns[t->columns[c->at].id].name);
     else if (column == SAMPLES_TIER)

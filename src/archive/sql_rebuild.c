@@ -1,0 +1,302 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* sql_rebuild.c - rebuild(name, from, to, step): the samples of an event name, and estimates of those that
+ * were lost (rebuild.h); a row for each stream, time and field. */
+#include "archive/sql_bucket.h"
+#include "archive/rebuild.h"
+
+#include "base/hash.h"
+#include "base/mem.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+enum {
+    REBUILD_TIME,
+    REBUILD_HOST,
+    REBUILD_PROG,
+    REBUILD_KEYS,
+    REBUILD_FIELD,
+    REBUILD_VALUE,
+    REBUILD_ERROR,
+    REBUILD_IS,
+    REBUILD_COLUMNS,
+    REBUILD_NAME = REBUILD_COLUMNS /* arguments */,
+    REBUILD_FROM,
+    REBUILD_TO,
+    REBUILD_STEP
+};
+
+struct rebuild_vtab {
+    sqlite3_vtab base;
+    struct sql_context *context;
+};
+
+struct rebuild_cursor {
+    sqlite3_vtab_cursor base;
+    struct bucket_args args; /* host and prog; the arguments are our own */
+    struct slice name;
+    struct rebuild *rebuild;
+    size_t charged;
+    struct rebuild_row row;
+    uint32_t at; /* of its columns */
+    struct stream_key_parts parts;
+    bool is_end;
+};
+
+static int rebuild_connect(sqlite3 *db, void *aux, int argc, const char *const *argv, sqlite3_vtab **out,
+                           char **error)
+{
+    struct strbuf text = {0};
+    (void)db, (void)argc, (void)argv, (void)error;
+    strbuf_add_str(
+        &text, "CREATE TABLE x(time INTEGER, host TEXT, prog TEXT, keys TEXT, field TEXT, value, error REAL, "
+               "is_rebuilt INTEGER, name TEXT HIDDEN, \"from\" HIDDEN, \"to\" HIDDEN, step HIDDEN)");
+    int r = sql_declare(aux, &text);
+    strbuf_fini(&text);
+    struct rebuild_vtab *v = r == SQLITE_OK ? mem_try_alloc(sizeof *v) : NULL;
+    if (!v)
+        return r == SQLITE_OK ? SQLITE_NOMEM : r;
+    v->context = aux;
+    *out = &v->base;
+    return SQLITE_OK;
+}
+
+static int rebuild_disconnect(sqlite3_vtab *v)
+{
+    mem_free(v);
+    return SQLITE_OK;
+}
+
+static enum bucket_class class_of(const void *table, int column)
+{
+    (void)table;
+    return column == REBUILD_HOST || column == REBUILD_PROG || column == REBUILD_FIELD ? CLASS_TEXT
+                                                                                       : CLASS_NOTHING;
+}
+
+static int rebuild_best_index(sqlite3_vtab *v, sqlite3_index_info *info)
+{
+    return bucket_args_plan(((struct rebuild_vtab *)v)->context, info, REBUILD_COLUMNS, class_of, NULL);
+}
+
+static int rebuild_open(sqlite3_vtab *v, sqlite3_vtab_cursor **out)
+{
+    struct rebuild_cursor *c = mem_try_alloc(sizeof *c);
+    if (!c)
+        return SQLITE_NOMEM;
+    c->args.context = ((struct rebuild_vtab *)v)->context;
+    *out = &c->base;
+    return SQLITE_OK;
+}
+
+static void end_rebuild(struct rebuild_cursor *c)
+{
+    rebuild_destroy(c->rebuild);
+    c->rebuild = NULL;
+    if (c->charged)
+        sql_memory_give(&c->args.context->memory, c->charged);
+    c->charged = 0;
+}
+
+static int rebuild_close(sqlite3_vtab_cursor *cursor)
+{
+    struct rebuild_cursor *c = (struct rebuild_cursor *)cursor;
+    end_rebuild(c);
+    bucket_args_fini(&c->args);
+    mem_free(c);
+    return SQLITE_OK;
+}
+
+/* ---------------------------------------------------------------- the rows */
+
+static bool wants(void *arg, struct slice key, const struct stream_key_parts *parts)
+{
+    const struct rebuild_cursor *c = arg;
+    (void)key;
+    return sql_may_stream(c->args.context, parts->name, parts->host) &&
+           bucket_args_pass_text(&c->args, REBUILD_HOST, parts->host) &&
+           bucket_args_pass_text(&c->args, REBUILD_PROG, parts->prog);
+}
+
+static int go_on(void *arg, uint64_t rows)
+{
+    const struct rebuild_cursor *c = arg;
+    sql_seen(c->args.context, rows);
+    return sql_check(c->args.context);
+}
+
+static bool is_shown(const struct rebuild_cursor *c, uint32_t column)
+{
+    const struct field *f = &c->row.table->columns[column];
+    return f->role != ROLE_KEY && c->row.values[column].type != VALUE_NONE &&
+           bucket_args_pass_text(&c->args, REBUILD_FIELD, f->name) &&
+           sql_may_field(c->args.context, c->row.table->name, c->parts.host, f->name);
+}
+
+static int rebuild_step(sqlite3_vtab_cursor *cursor)
+{
+    struct rebuild_cursor *c = (struct rebuild_cursor *)cursor;
+    for (;;) {
+        while (c->row.table && ++c->at < c->row.table->n_columns)
+            if (is_shown(c, c->at))
+                return SQLITE_OK;
+        c->is_end = !c->rebuild || !rebuild_next(c->rebuild, &c->row);
+        if (c->is_end)
+            return SQLITE_OK;
+        c->at = UINT32_MAX;
+        c->parts = stream_key_split(c->row.key);
+    }
+}
+
+static int run(struct rebuild_cursor *c, const struct rebuild_spec *spec)
+{
+    struct sql_context *x = c->args.context;
+    struct diag why = {0};
+    struct sql_account *before = sql_memory_enter(NULL); /* what views keep is not the query's */
+    int r = rebuild_run(x->view, spec, &c->rebuild, &why);
+    (void)sql_memory_enter(before);
+    if (r < 0)
+        return why.message[0] ? sql_fail_text(x, r, "%s", why.message) : sql_fail(x, r);
+    struct scan_loss lost = rebuild_damaged(c->rebuild);
+    x->loss.rows += lost.rows;
+    x->loss.chunks += lost.chunks;
+    x->loss.blobs += lost.blobs;
+    size_t bytes = rebuild_bytes(c->rebuild);
+    if (!sql_memory_take(&x->memory, bytes))
+        return sql_fail(x, E_LIMIT);
+    c->charged = bytes;
+    return SQLITE_OK;
+}
+
+/* The arguments, as bucket_args has put them: name is where it has from, and so on. */
+static int set_args(struct rebuild_cursor *c, const char *plan, int argc, sqlite3_value **argv,
+                    struct rebuild_spec *spec)
+{
+    struct sql_context *x = c->args.context;
+    struct diag why = {0};
+    const char *at = strchr(plan, ' ');
+    for (int i = 0; at && i < argc; i++, at = strchr(at + 1, ' ')) {
+        int column = (int)strtol(at, NULL, 10), r = 0;
+        if (column < REBUILD_COLUMNS || sqlite3_value_type(argv[i]) == SQLITE_NULL)
+            continue;
+        if (column == REBUILD_NAME)
+            c->name = arena_copy(&c->args.arena, slice_of((const char *)sqlite3_value_text(argv[i]),
+                                                          (size_t)sqlite3_value_bytes(argv[i])));
+        else if (column == REBUILD_STEP)
+            r = sql_duration_of(argv[i], &spec->step_ns, &why);
+        else
+            r = sql_time_of(x, argv[i], column == REBUILD_FROM ? &spec->from_ns : &spec->to_ns, &why);
+        if (r < 0 || spec->step_ns < 0)
+            return sql_fail_text(x, r < 0 ? r : E_PROTO, "rebuild: %s",
+                                 r < 0 ? why.message : "a step is not negative");
+    }
+    return SQLITE_OK;
+}
+
+static int rebuild_filter(sqlite3_vtab_cursor *cursor, int number, const char *plan, int argc,
+                          sqlite3_value **argv)
+{
+    struct rebuild_cursor *c = (struct rebuild_cursor *)cursor;
+    struct sql_context *x = c->args.context;
+    struct rebuild_spec spec = {
+        .from_ns = INT64_MIN, .to_ns = INT64_MAX, .wants = wants, .go_on = go_on, .arg = c};
+    (void)number;
+    end_rebuild(c);
+    c->row.table = NULL;
+    c->name = (struct slice){NULL, 0};
+    int r = bucket_args_set_tests(&c->args, plan, REBUILD_COLUMNS, argc, argv);
+    if (r == SQLITE_OK)
+        r = set_args(c, plan, argc, argv, &spec);
+    if (r != SQLITE_OK)
+        return r;
+    const struct table_def *table = c->name.n ? sql_find_table(x, c->name) : NULL;
+    if (!table)
+        return sql_fail_text(x, E_PROTO,
+                             "rebuild: the first argument is an event name, as in rebuild('cpu', 'now-1h')");
+    spec.name = table->name;
+    int64_t left = x->memory.limit - x->memory.used;
+    spec.bytes_max = left < BUCKET_BYTES_MAX ? (left > 1 ? (size_t)left : 1) : BUCKET_BYTES_MAX;
+    r = run(c, &spec);
+    return r != SQLITE_OK ? r : rebuild_step(cursor);
+}
+
+/* ---------------------------------------------------------------- values */
+
+static int rebuild_eof(sqlite3_vtab_cursor *cursor)
+{
+    return ((struct rebuild_cursor *)cursor)->is_end;
+}
+
+static int rebuild_rowid(sqlite3_vtab_cursor *cursor, sqlite3_int64 *out)
+{
+    const struct rebuild_cursor *c = (const struct rebuild_cursor *)cursor;
+    *out = (sqlite3_int64)(hash_seeded(c->row.key, (uint64_t)c->row.time_ns) + c->at);
+    return SQLITE_OK;
+}
+
+static void result_text(sqlite3_context *to, struct slice text)
+{
+    if (text.n)
+        sqlite3_result_text(to, text.p, (int)text.n, SQLITE_TRANSIENT);
+}
+
+static int rebuild_column(sqlite3_vtab_cursor *cursor, sqlite3_context *to, int column)
+{
+    const struct rebuild_cursor *c = (const struct rebuild_cursor *)cursor;
+    switch (column) {
+    case REBUILD_TIME:
+        sqlite3_result_int64(to, c->row.time_ns);
+        break;
+    case REBUILD_HOST:
+        result_text(to, c->parts.host);
+        break;
+    case REBUILD_PROG:
+        result_text(to, c->parts.prog);
+        break;
+    case REBUILD_KEYS:
+        return bucket_keys_result(c->args.context, to, &c->parts);
+    case REBUILD_FIELD:
+        result_text(to, c->row.table->columns[c->at].name);
+        break;
+    case REBUILD_VALUE:
+        sql_result(to, c->row.values[c->at]);
+        break;
+    case REBUILD_ERROR:
+        if (c->row.errors)
+            sqlite3_result_double(to, c->row.errors[c->at]); /* NaN is NULL */
+        break;
+    case REBUILD_IS:
+        sqlite3_result_int(to, c->row.is_rebuilt);
+        break;
+    case REBUILD_NAME:
+        result_text(to, c->name);
+        break;
+    default:
+        break;
+    }
+    return SQLITE_OK;
+}
+
+static const sqlite3_module module = {
+    .iVersion = 0,
+    .xConnect = rebuild_connect,
+    .xBestIndex = rebuild_best_index,
+    .xDisconnect = rebuild_disconnect,
+    .xDestroy = rebuild_disconnect,
+    .xOpen = rebuild_open,
+    .xClose = rebuild_close,
+    .xFilter = rebuild_filter,
+    .xNext = rebuild_step,
+    .xEof = rebuild_eof,
+    .xColumn = rebuild_column,
+    .xRowid = rebuild_rowid,
+};
+
+static int make(struct sql_context *c, const char *name, const struct table_def *of)
+{
+    (void)of; /* it is of the one that its argument names */
+    return sql_error(c, sqlite3_create_module_v2(c->db, name, &module, c, NULL));
+}
+
+const struct sql_kind sql_kind_rebuild = {
+    .suffix = "rebuild", .is_whole = true, .is_of_all = true, .make = make};

@@ -588,6 +588,21 @@ static void settle(void *arg)
     }
 }
 
+static void tell_counts(void *arg, void (*fn)(void *to, const char *name, uint64_t n), void *to)
+{
+    struct queries_counts c;
+    queries_counts(arg, &c);
+    const struct {
+        const char *name;
+        uint64_t n;
+    } all[] = {{"query.asked", c.asked},   {"query.refused", c.refused},     {"query.done", c.done},
+               {"query.failed", c.failed}, {"query.timed_out", c.timed_out}, {"query.cancelled", c.cancelled},
+               {"query.rows", c.rows},     {"query.bytes", c.bytes},         {"query.waiting", c.waiting},
+               {"query.open", c.open}};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        fn(to, all[i].name, all[i].n);
+}
+
 static int queries_fd(void *arg)
 {
     return ((const struct queries *)arg)->poll_fd;
@@ -634,7 +649,8 @@ int queries_create(const struct queries_options *o, struct queries **out, struct
     set_defaults(&all->options);
     all->last_given = &all->given;
     all->last_news = &all->news;
-    all->ops = (struct query_ops){query_ask, query_more, query_close, queries_fd, turn, settle, all};
+    all->ops =
+        (struct query_ops){query_ask, query_more, query_close, queries_fd, turn, settle, tell_counts, all};
     (void)pthread_mutex_init(&all->lock, NULL); /* these do not fail on Linux */
     (void)pthread_condattr_init(&monotonic);
     (void)pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);

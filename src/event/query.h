@@ -69,6 +69,8 @@ struct query_ops {
     void (*turn)(void *arg);
     /* Waits until no thread has a query that was closed: what its access names may go then. */
     void (*settle)(void *arg);
+    /* What has become of queries, for the gateway's numbers: fn for each. */
+    void (*counts)(void *arg, void (*fn)(void *to, const char *name, uint64_t n), void *to);
     void *arg;
 };
 

@@ -270,6 +270,11 @@ void consumers_worker(struct consumers *c, struct worker *w, enum worker_state b
     directory_feed_worker(c->directory, w);
 }
 
+static void add_count(void *to, const char *name, uint64_t n)
+{
+    args_add_uint(to, name, n);
+}
+
 void consumers_status(const struct consumers *c, struct args_writer *out)
 {
     struct latest_counts l;
@@ -293,6 +298,8 @@ void consumers_status(const struct consumers *c, struct args_writer *out)
     args_add_uint(out, "summary.late", s.late);
     args_add_uint(out, "summary.ahead", s.ahead);
     args_add_uint(out, "summary.forgotten", s.forgotten);
+    if (c->options.query)
+        c->options.query->counts(c->options.query->arg, add_count, out);
     directory_feed_status(c->directory, out);
     ldap_directory_status(c->ldap, out);
 }

@@ -334,6 +334,8 @@ def case_many(work):
     assert refused and "too many queries" in site.sql("SELECT 1", status=503)["detail"]
     out = site.command("SELECT 1")
     assert out.returncode == 1 and "too many queries" in out.stderr
+    numbers = json.loads(site.request("/api/v1/directory/status")[2])["rows"][0]
+    assert numbers["query.refused"] >= refused and numbers["query.waiting"] == 64 and numbers["query.open"] == 2, numbers
     for q in held:
         q.socket.close()
     wait_for(lambda: site.request("/api/v1/sql?q=SELECT+1")[0] == 200, "room again")

@@ -290,8 +290,7 @@ static int open_archive(struct archiver *a, const struct archiver_options *o, st
     int r = archive_open(&o->archive, &a->archive, why);
     if (r < 0)
         return r;
-    for (size_t i = 0; i < catalog_troubles(archive_catalog(a->archive)); i++)
-        log_error("archive %s: %s", o->archive.dir, catalog_trouble_at(archive_catalog(a->archive), i));
+    say_troubles(a);
     r = lifeline_follow(a->archive, &ids, &a->lifeline, why);
     struct upkeep_options upkeep = o->upkeep;
     upkeep.gone = say_gone;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Two passes over each range at most: metrics from columns, chunk by chunk, as no order is needed but within a
- * stream's chunk (the rate over the seam of two chunks is left out); and events that have an id, in order of time
- * (extract.h). With a condition, which is about events, everything comes from the second. */
+/* Two passes over each range at most: metrics from columns, chunk by chunk, as no order is needed but within
+ * a stream's chunk (the rate over the seam of two chunks is left out); and events that have an id, in order
+ * of time (extract.h). With a condition, which is about events, everything comes from the second. */
 #include "archive/deviation.h"
 
 #include "archive/extract.h"
@@ -156,7 +156,8 @@ static struct slice keep(struct deviations *d, struct slice s)
     return arena_copy(&d->arena, s);
 }
 
-/* The one of that key, which is in d->key, made if it must be: fields are to be filled in where event.p is NULL. */
+/* The one of that key, which is in d->key, made if it must be: fields are to be filled in where event.p is
+ * NULL. */
 static int find_compared(struct deviations *d, struct compared **out)
 {
     if (strbuf_failed(&d->key))
@@ -165,7 +166,8 @@ static int find_compared(struct deviations *d, struct compared **out)
     if (*out)
         return 0;
     if (d->compared.n >= DEVIATION_METRICS_MAX)
-        return diag_set(d->why, E_LIMIT, 0, "more than %d hops and metrics; ask for less with the baseline's condition",
+        return diag_set(d->why, E_LIMIT, 0,
+                        "more than %d hops and metrics; ask for less with the baseline's condition",
                         DEVIATION_METRICS_MAX);
     struct slice key = keep(d, strbuf_slice(&d->key));
     struct compared *c = key.p ? mem_try_alloc(sizeof *c) : NULL;
@@ -273,7 +275,8 @@ static void print_keys(struct strbuf *out, struct slice fields)
         stream_key_print_field(out, 0, name, v);
 }
 
-static int add_chunk(struct deviations *d, struct scan *s, const struct scan_chunk *c, const uint16_t *want, size_t n)
+static int add_chunk(struct deviations *d, struct scan *s, const struct scan_chunk *c, const uint16_t *want,
+                     size_t n)
 {
     struct rows rows;
     struct strbuf keys = {0};
@@ -475,7 +478,8 @@ static int read_side(struct deviations *d, int side, struct selector *selector)
     int r = 0;
     d->side = side;
     if (range.to_ns <= range.from_ns)
-        return diag_set(d->why, E_PROTO, 0, "the %s is empty: it ends before it begins", side == RUN ? "run" : "baseline");
+        return diag_set(d->why, E_PROTO, 0, "the %s is empty: it ends before it begins",
+                        side == RUN ? "run" : "baseline");
     for (size_t i = 0; !selector && i < view_tables(d->view) && r == 0; i++)
         r = scan_table(d, view_table_at(d->view, i), range);
     if (r == 0)
@@ -552,7 +556,8 @@ static int make_selector(const struct deviation_spec *spec, struct selector **ou
     return spec->where.n ? selector_create(&select, clock_utc_ns(), out, why) : 0;
 }
 
-int deviations_find(struct view *v, const struct deviation_spec *spec, struct deviations **out, struct diag *why)
+int deviations_find(struct view *v, const struct deviation_spec *spec, struct deviations **out,
+                    struct diag *why)
 {
     struct deviations *d = mem_try_alloc(sizeof *d);
     struct selector *selector = NULL;

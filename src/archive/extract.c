@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Time is cut twice. First into segments: each raw partition is one, and so is what lies between two (heads have
- * rows of any time). For a segment the chunks that reach into it are listed, without reading any, and their rows
- * are spread over BUCKETS equal pieces of its time. Then into windows: as many of these as will fit in memory by
- * that estimate. A window that does not fit after all is halved and begun anew; one of a single nanosecond is given
- * chunk by chunk, as there is no order to keep.
+/* Time is cut twice. First into segments: each raw partition is one, and so is what lies between two (heads
+ * have rows of any time). For a segment the chunks that reach into it are listed, without reading any, and
+ * their rows are spread over BUCKETS equal pieces of its time. Then into windows: as many of these as will
+ * fit in memory by that estimate. A window that does not fit after all is halved and begun anew; one of a
+ * single nanosecond is given chunk by chunk, as there is no order to keep.
  *
- * Within a window the rows of a chunk are a piece, in order of time; a heap of pieces gives the earliest. With
- * origins rows are sorted by producer, epoch, clock and number instead, and what is without a gap is a batch. */
+ * Within a window the rows of a chunk are a piece, in order of time; a heap of pieces gives the earliest.
+ * With origins rows are sorted by producer, epoch, clock and number instead, and what is without a gap is a
+ * batch. */
 #include "archive/extract.h"
 
 #include "base/mem.h"
@@ -154,8 +155,8 @@ static const struct field *find_column(const struct table_def *t, struct slice n
     return NULL;
 }
 
-/* The archive marks streams of its own by a key field that no event has (archive.h): `overflow`, whose rows have
- * their keys as columns, and `derived`, which are no events. */
+/* The archive marks streams of its own by a key field that no event has (archive.h): `overflow`, whose rows
+ * have their keys as columns, and `derived`, which are no events. */
 static bool is_mark(const struct table_def *t, const char *mark, struct slice name, struct value v)
 {
     if (v.type != VALUE_BOOL || !v.u || !slice_eq_str(name, mark))
@@ -271,7 +272,8 @@ static int list_table(struct extract *x, const struct table_def *t)
         if (r < 0)
             break;
     }
-    struct scan_loss lost = scan_damaged(x->scan); /* what can't even be listed; chunks are counted when read */
+    struct scan_loss lost =
+        scan_damaged(x->scan); /* what can't even be listed; chunks are counted when read */
     x->loss.blobs += lost.blobs;
     x->loss.rows += lost.rows;
     scan_close(x->scan);
@@ -289,8 +291,10 @@ static void spread(struct extract *x, const struct span *s)
 {
     int64_t from = s->min_ns > x->low_ns ? s->min_ns : x->low_ns;
     int64_t to = s->max_ns < x->high_ns ? s->max_ns : x->high_ns;
-    size_t first = (size_t)(distance(x->low_ns, from) / x->width_ns), last = (size_t)(distance(x->low_ns, to) / x->width_ns);
-    double share = (double)s->cost * ((double)distance(from, to) + 1) / ((double)distance(s->min_ns, s->max_ns) + 1);
+    size_t first = (size_t)(distance(x->low_ns, from) / x->width_ns),
+           last = (size_t)(distance(x->low_ns, to) / x->width_ns);
+    double share =
+        (double)s->cost * ((double)distance(from, to) + 1) / ((double)distance(s->min_ns, s->max_ns) + 1);
     for (size_t i = first; i <= last; i++)
         x->buckets[i] += (uint64_t)(share / (double)(last - first + 1)) + 1;
 }
@@ -464,17 +468,20 @@ static bool copy_heads(struct extract *x, struct piece *p, const struct rows *r,
 }
 
 /* Rows [from, to) as a piece whose schema is the keys and these columns. */
-static int add_piece(struct extract *x, const struct scan_chunk *c, const struct chunk_keys *k, const struct rows *r,
-                     const struct column *const *columns, uint32_t n_columns, uint32_t from, uint32_t to)
+static int add_piece(struct extract *x, const struct scan_chunk *c, const struct chunk_keys *k,
+                     const struct rows *r, const struct column *const *columns, uint32_t n_columns,
+                     uint32_t from, uint32_t to)
 {
     uint32_t n_fields = k->n + n_columns;
     struct piece *p = reserve_piece(x) == 0 ? arena_alloc(&x->arena, sizeof *p) : NULL;
-    struct value *values = p ? arena_alloc(&x->arena, ((size_t)(to - from) * n_fields + 1) * sizeof *values) : NULL;
+    struct value *values =
+        p ? arena_alloc(&x->arena, ((size_t)(to - from) * n_fields + 1) * sizeof *values) : NULL;
     bool has_failed = !values;
     if (!values)
         return -ENOMEM;
     x->used += (to - from) * (ROW_COST + n_fields * sizeof *values) + sizeof *p;
-    *p = (struct piece){.host = k->parts.host, .prog = k->parts.prog, .values = values, .number = x->n_pieces};
+    *p =
+        (struct piece){.host = k->parts.host, .prog = k->parts.prog, .values = values, .number = x->n_pieces};
     for (uint32_t row = from; row < to; row++) {
         memcpy(values, k->values, k->n * sizeof *values);
         values += k->n;
@@ -528,7 +535,8 @@ static int add_rows(struct extract *x, const struct scan_chunk *c, const struct 
     if (from == to)
         return 0;
     int e = read_keys(x, c, &k);
-    const struct column **columns = e == 0 ? arena_alloc(&x->arena, (r->n_columns + 1) * sizeof *columns) : NULL;
+    const struct column **columns =
+        e == 0 ? arena_alloc(&x->arena, (r->n_columns + 1) * sizeof *columns) : NULL;
     if (!columns)
         return -ENOMEM;
     uint32_t n = 0;
@@ -718,7 +726,8 @@ static int compare_refs(const void *a, const void *b, void *arg)
     int64_t ta = pa->time_ns[ra->row], tb = pb->time_ns[rb->row];
     if (ta != tb)
         return ta < tb ? -1 : 1;
-    return ra->piece != rb->piece ? (ra->piece < rb->piece ? -1 : 1) : (ra->row < rb->row ? -1 : ra->row > rb->row);
+    return ra->piece != rb->piece ? (ra->piece < rb->piece ? -1 : 1)
+                                  : (ra->row < rb->row ? -1 : ra->row > rb->row);
 }
 
 static int sort_rows(struct extract *x)

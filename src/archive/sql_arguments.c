@@ -2,7 +2,8 @@
 #include "archive/sql_arguments.h"
 
 /* idxNum has a bit for each argument that is given; they come to xFilter in their order. */
-int sql_arguments_plan(struct sql_context *c, sqlite3_index_info *info, int first, int required, int n, const char *usage)
+int sql_arguments_plan(struct sql_context *c, sqlite3_index_info *info, int first, int required, int n,
+                       const char *usage)
 {
     int at[SQL_ARGUMENTS_MAX];
     bool is_late = false;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* sql_deviations.c - deviations(baseline, from, to [, k [, id]]): deviation.h as a table. All rows are found when
- * the first is asked for. */
+/* sql_deviations.c - deviations(baseline, from, to [, k [, id]]): deviation.h as a table. All rows are found
+ * when the first is asked for. */
 #include "archive/deviation.h"
 #include "archive/sql_arguments.h"
 #include "base/mem.h"
@@ -12,13 +12,14 @@ enum { ARGUMENT_BASELINE, ARGUMENT_FROM, ARGUMENT_TO, ARGUMENT_K, ARGUMENT_ID, A
 #define K_DEFAULT 3.0
 
 static const char declaration[] =
-    "CREATE TABLE x(kind TEXT, event TEXT, next TEXT, host TEXT, prog TEXT, keys TEXT, field TEXT, unit TEXT, "
+    "CREATE TABLE x(kind TEXT, event TEXT, next TEXT, host TEXT, prog TEXT, keys TEXT, field TEXT, unit "
+    "TEXT, "
     "base_count INTEGER, run_count INTEGER, base_mean REAL, run_mean REAL, base_p95 REAL, run_p95 REAL, "
     "base_sigma REAL, ratio REAL, score REAL, "
     "baseline HIDDEN, from_time HIDDEN, to_time HIDDEN, k HIDDEN, id HIDDEN)";
 enum { COLUMNS = 17 };
-static const char usage[] =
-    "deviations needs a baseline and the run's time: deviations('NAME', 'now-1h', 'now' [, K [, 'ID FIELD']])";
+static const char usage[] = "deviations needs a baseline and the run's time: deviations('NAME', 'now-1h', "
+                            "'now' [, K [, 'ID FIELD']])";
 
 struct deviations_vtab {
     sqlite3_vtab base;
@@ -32,7 +33,8 @@ struct deviations_cursor {
     size_t row;
 };
 
-static int vtab_connect(sqlite3 *db, void *aux, int argc, const char *const *argv, sqlite3_vtab **out, char **error)
+static int vtab_connect(sqlite3 *db, void *aux, int argc, const char *const *argv, sqlite3_vtab **out,
+                        char **error)
 {
     struct strbuf text = {0};
     (void)db; /* the context's */
@@ -60,7 +62,8 @@ static int best_index(sqlite3_vtab *vtab, sqlite3_index_info *info)
 {
     info->estimatedRows = 100;
     info->estimatedCost = 1e9; /* once is enough */
-    return sql_arguments_plan(((struct deviations_vtab *)vtab)->context, info, COLUMNS, ARGUMENT_K, ARGUMENTS, usage);
+    return sql_arguments_plan(((struct deviations_vtab *)vtab)->context, info, COLUMNS, ARGUMENT_K, ARGUMENTS,
+                              usage);
 }
 
 static int cursor_open(sqlite3_vtab *vtab, sqlite3_vtab_cursor **out)
@@ -118,7 +121,8 @@ static int read_arguments(struct sql_context *c, sqlite3_value **args, struct de
     return SQLITE_OK;
 }
 
-static int cursor_filter(sqlite3_vtab_cursor *cursor, int plan, const char *text, int argc, sqlite3_value **argv)
+static int cursor_filter(sqlite3_vtab_cursor *cursor, int plan, const char *text, int argc,
+                         sqlite3_value **argv)
 {
     struct deviations_cursor *at = (struct deviations_cursor *)cursor;
     struct sql_context *c = at->context;

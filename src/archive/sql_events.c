@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* sql_events.c - event_blocks(from, to [, events [, hosts [, condition [, with_origins]]]]): events as they went in
- * (extract.h), as blocks (event/block.h), a row each: for `gridline export`, and whoever copies an archive. All
- * columns besides: how many events a block has, and from when to when. */
+/* sql_events.c - event_blocks(from, to [, events [, hosts [, condition [, with_origins]]]]): events as they
+ * went in (extract.h), as blocks (event/block.h), a row each: for `gridline export`, and whoever copies an
+ * archive. All columns besides: how many events a block has, and from when to when. */
 #include "archive/extract.h"
 #include "archive/sql_arguments.h"
 #include "base/clock.h"
@@ -10,7 +10,15 @@
 
 #include <errno.h>
 
-enum { ARGUMENT_FROM, ARGUMENT_TO, ARGUMENT_EVENTS, ARGUMENT_HOSTS, ARGUMENT_WHERE, ARGUMENT_ORIGINS, ARGUMENTS };
+enum {
+    ARGUMENT_FROM,
+    ARGUMENT_TO,
+    ARGUMENT_EVENTS,
+    ARGUMENT_HOSTS,
+    ARGUMENT_WHERE,
+    ARGUMENT_ORIGINS,
+    ARGUMENTS
+};
 /* A row of a result is a frame at most (net/query.h); an event is 256 KiB at most. */
 enum { BLOCK_GOAL = 512 << 10 };
 
@@ -41,7 +49,8 @@ struct events_cursor {
     bool is_end, has_memory;
 };
 
-static int vtab_connect(sqlite3 *db, void *aux, int argc, const char *const *argv, sqlite3_vtab **out, char **error)
+static int vtab_connect(sqlite3 *db, void *aux, int argc, const char *const *argv, sqlite3_vtab **out,
+                        char **error)
 {
     struct strbuf text = {0};
     (void)db; /* the context's */
@@ -69,7 +78,8 @@ static int best_index(sqlite3_vtab *vtab, sqlite3_index_info *info)
 {
     info->estimatedRows = 1000;
     info->estimatedCost = 1e9;
-    return sql_arguments_plan(((struct events_vtab *)vtab)->context, info, COLUMNS, ARGUMENT_EVENTS, ARGUMENTS, usage);
+    return sql_arguments_plan(((struct events_vtab *)vtab)->context, info, COLUMNS, ARGUMENT_EVENTS,
+                              ARGUMENTS, usage);
 }
 
 static int cursor_open(sqlite3_vtab *vtab, sqlite3_vtab_cursor **out)
@@ -214,7 +224,8 @@ static int start(struct events_cursor *c, sqlite3_value **args)
     return e < 0 ? sql_fail(c->context, e) : SQLITE_OK;
 }
 
-static int cursor_filter(sqlite3_vtab_cursor *cursor, int plan, const char *text, int argc, sqlite3_value **argv)
+static int cursor_filter(sqlite3_vtab_cursor *cursor, int plan, const char *text, int argc,
+                         sqlite3_value **argv)
 {
     struct events_cursor *c = (struct events_cursor *)cursor;
     sqlite3_value *args[ARGUMENTS];
@@ -237,7 +248,9 @@ static int cursor_column(sqlite3_vtab_cursor *cursor, sqlite3_context *to, int c
     if (column == COLUMN_BLOCK)
         sqlite3_result_blob64(to, c->block.p, c->block.n, SQLITE_TRANSIENT);
     else if (column < COLUMN_BLOCK)
-        sqlite3_result_int64(to, column == COLUMN_FROM ? c->from_ns : column == COLUMN_TO ? c->to_ns : c->events);
+        sqlite3_result_int64(to, column == COLUMN_FROM ? c->from_ns
+                                 : column == COLUMN_TO ? c->to_ns
+                                                       : c->events);
     return SQLITE_OK; /* arguments: nobody has to ask for them */
 }
 
@@ -268,4 +281,5 @@ static int make(struct sql_context *c, const char *name, const struct table_def 
     return sql_error(c, sqlite3_create_module_v2(c->db, name, &module, c, NULL));
 }
 
-const struct sql_kind sql_kind_events = {.suffix = "event_blocks", .is_whole = true, .is_of_all = true, .make = make};
+const struct sql_kind sql_kind_events = {
+    .suffix = "event_blocks", .is_whole = true, .is_of_all = true, .make = make};

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* archive_state.h - what an archive holds, for the directory of the gateway beside it; and baselines, which people
- * set there. Found out on the archiver's thread, every few seconds, and read on the loop. */
+/* archive_state.h - what an archive holds, for the directory of the gateway beside it; and baselines, which
+ * people set there. Found out on the archiver's thread, every few seconds, and read on the loop. */
 #ifndef GRIDLINE_CMD_ARCHIVE_STATE_H
 #define GRIDLINE_CMD_ARCHIVE_STATE_H
 
@@ -28,8 +28,8 @@ struct archive_state {
 void archive_state_init(struct archive_state *s);
 void archive_state_fini(struct archive_state *s);
 
-/* On the archiver's thread: events that were appended; and a look, if it is time for one. trouble: the error that
- * the archive has now. */
+/* On the archiver's thread: events that were appended; and a look, if it is time for one. trouble: the error
+ * that the archive has now. */
 void archive_state_batch(struct archive_state *s, const struct batch *b);
 void archive_state_look(struct archive_state *s, struct archive *a, int trouble);
 /* On the loop; all but lag and dir. */

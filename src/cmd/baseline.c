@@ -61,7 +61,8 @@ static bool on_wait(void *arg)
 }
 
 /* Calls fn with each that there is now. */
-static int each_of_gateway(struct baseline_run *b, void (*fn)(struct baseline_run *b, const struct baseline *one))
+static int each_of_gateway(struct baseline_run *b,
+                           void (*fn)(struct baseline_run *b, const struct baseline *one))
 {
     const struct question_options *o = &b->options->question;
     const struct ask_options ask = {.gateway = o->gateway,
@@ -108,7 +109,8 @@ static void note_same(struct baseline_run *b, const struct baseline *one)
 /* Until it is as it was asked for: on the archive's disk. */
 static int wait_for_gateway(struct baseline_run *b, bool is_removal)
 {
-    int64_t patience_ns = b->options->question.timeout_ns ? b->options->question.timeout_ns : PATIENCE_MS * INT64_C(1000000);
+    int64_t patience_ns =
+        b->options->question.timeout_ns ? b->options->question.timeout_ns : PATIENCE_MS * INT64_C(1000000);
     int64_t until = clock_mono_ns() + patience_ns;
     for (;;) {
         b->rows = 0;
@@ -219,7 +221,8 @@ static int check_where(const char *where)
 
 static int list(struct baseline_run *b)
 {
-    b->table = table_format(b->options->question.format, &b->report.encoding) ? table_create(&b->report) : NULL;
+    b->table =
+        table_format(b->options->question.format, &b->report.encoding) ? table_create(&b->report) : NULL;
     if (!b->table)
         return EXIT_USAGE;
     int code = EXIT_OK;
@@ -262,12 +265,13 @@ static int choose(struct baseline_run *b, struct operands words)
     return b->options->archive ? change_folder(b, true) : remove_of_gateway(b);
 }
 
-static const struct table_column columns[] = {{"baseline", 0}, {"from", 19}, {"to", 19}, {"where", 40}, {"label", 60},
-                                              {NULL, 0}};
+static const struct table_column columns[] = {{"baseline", 0}, {"from", 19},  {"to", 19},
+                                              {"where", 40},   {"label", 60}, {NULL, 0}};
 
 static int baseline_run(void *state, struct operands words)
 {
-    struct baseline_run b = {.options = state, .report = {.event = "baseline", .columns = columns, .shows_all = true}};
+    struct baseline_run b = {.options = state,
+                             .report = {.event = "baseline", .columns = columns, .shows_all = true}};
     if (b.options->archive && b.options->question.gateway) {
         say("--archive and --gateway do not go together; leave one out");
         return EXIT_USAGE;
@@ -291,7 +295,8 @@ static const struct option_spec table[] = {
 };
 
 static const struct example examples[] = {
-    {"gridline baseline add friday --from 2026-11-13T08:00 --to 2026-11-13T18:00 --label 'before the upgrade'",
+    {"gridline baseline add friday --from 2026-11-13T08:00 --to 2026-11-13T18:00 --label 'before the "
+     "upgrade'",
      "A day that was good"},
     {"gridline baseline list", "Those there are"},
     {"gridline sql \"SELECT * FROM deviations('friday', 'now-1h', 'now')\"",
@@ -303,12 +308,14 @@ const struct verb verb_baseline = {
     .name = "baseline",
     .summary = "named times that others are compared with",
     .operands = "add NAME | list | remove NAME",
-    .description =
-        "A baseline is a stretch of time under a name, kept in the archive's catalogue, with a label and perhaps a "
-        "condition. `add` with a name that there is takes its place.\n"
-        "In SQL the table `baselines` has them, and `deviations(NAME, FROM, TO)` lists what deviates from one: hops "
-        "(two events of one id that follow each other) and metrics whose mean or 95th percentile is more than three "
-        "standard deviations away, with both values and the ratio.",
+    .description = "A baseline is a stretch of time under a name, kept in the archive's catalogue, with a "
+                   "label and perhaps a "
+                   "condition. `add` with a name that there is takes its place.\n"
+                   "In SQL the table `baselines` has them, and `deviations(NAME, FROM, TO)` lists what "
+                   "deviates from one: hops "
+                   "(two events of one id that follow each other) and metrics whose mean or 95th percentile "
+                   "is more than three "
+                   "standard deviations away, with both values and the ratio.",
     .operand_kind = OPERAND_WORDS,
     .operands_max = 2,
     .options = table,

@@ -14,7 +14,14 @@
 #include <errno.h>
 #include <poll.h>
 
-enum { STEP_MS = 250, READ_SIZE = 64 << 10, PAUSE_MIN_MS = 50, PAUSE_MAX_MS = 2000, RETRY_MAX_MS = 60000, PATIENCE_MS = 30000 };
+enum {
+    STEP_MS = 250,
+    READ_SIZE = 64 << 10,
+    PAUSE_MIN_MS = 50,
+    PAUSE_MAX_MS = 2000,
+    RETRY_MAX_MS = 60000,
+    PATIENCE_MS = 30000
+};
 static const int64_t ns_per_ms = 1000000;
 
 struct item {
@@ -36,8 +43,8 @@ struct deliver {
     uint32_t window;
     bool has_first; /* `first` is filled */
     struct frame_welcome first;
-    int64_t alive_ns; /* monotonic: when it was last of use, or asked for something */
-    int64_t pause_ms; /* before it is dialled again */
+    int64_t alive_ns;  /* monotonic: when it was last of use, or asked for something */
+    int64_t pause_ms;  /* before it is dialled again */
     uint32_t retry_ms; /* REFUSE said so; 0 = it did not */
     struct deliver_counts counts;
     uint64_t own_sent, own_passed, own_refused[DELIVER_REASONS]; /* of the options' origin, for COUNTS */

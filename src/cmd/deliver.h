@@ -23,7 +23,7 @@ struct deliver_options {
     const char *host, *prog;        /* for HELLO; borrowed */
     struct frame_origin origin;     /* whose seq WELCOME tells, and whose COUNTS are sent */
     int64_t patience_ns;            /* 0 = 30 s */
-    bool (*on_wait)(void *arg);     /* twice a second at least: true ends the call with -EINTR. NULL = never */
+    bool (*on_wait)(void *arg); /* twice a second at least: true ends the call with -EINTR. NULL = never */
     void *arg;
 };
 

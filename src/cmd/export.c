@@ -17,7 +17,8 @@
 enum { DRAW_MS = 500, QUIET_MS = 1000 };
 static const int64_t ns_per_ms = 1000000;
 
-struct export {
+struct export
+{
     const struct export_options *options;
     const struct export_source_ops *ops;
     const struct encoding *format;
@@ -105,7 +106,9 @@ static int prepare(struct export *x)
     x->format = format_of(o);
     x->request = (struct export_request){
         .from_ns = o->filter.from.is_set ? o->filter.from.at_ns : INT64_MIN,
-        .to_ns = !o->filter.to.is_set ? INT64_MAX : o->filter.to.at_ns > INT64_MIN ? o->filter.to.at_ns - 1 : INT64_MIN,
+        .to_ns = !o->filter.to.is_set             ? INT64_MAX
+                 : o->filter.to.at_ns > INT64_MIN ? o->filter.to.at_ns - 1
+                                                  : INT64_MIN,
         .events = slice_str(o->events ? o->events : ""),
         .hosts = slice_str(o->hosts ? o->hosts : ""),
         .where = slice_str(o->filter.where ? o->filter.where : ""),
@@ -149,25 +152,32 @@ static const struct option_spec table[] = {
     {0, "archive", OPTION_FILE, "DIR", offsetof(struct export_options, archive),
      "from the archive in this folder, whoever writes it: without what is not on disk yet"},
     {'g', "gateway", OPTION_TEXT, "ADDRESS", offsetof(struct export_options, gateway),
-     "from the archive of this gateway: `unix:PATH`, `tcp://HOST:PORT` or `tls://HOST:PORT` (default: the one on "
+     "from the archive of this gateway: `unix:PATH`, `tcp://HOST:PORT` or `tls://HOST:PORT` (default: the "
+     "one on "
      "this host)"},
     {0, "identity", OPTION_FILE, "DIR", offsetof(struct export_options, identity),
-     "your key and certificate for `tls://` (default: `GRIDLINE_IDENTITY`, or `~/.config/gridline/identity`)"},
+     "your key and certificate for `tls://` (default: `GRIDLINE_IDENTITY`, or "
+     "`~/.config/gridline/identity`)"},
     {'e', "event", OPTION_TEXT, "PATTERNS", offsetof(struct export_options, events),
      "only events whose names match one of these, separated by commas, as in `job.*,disk`"},
-    {0, "host", OPTION_TEXT, "PATTERNS", offsetof(struct export_options, hosts), "only of these hosts, the same"},
-    {0, "from", OPTION_TIME, "TIME", offsetof(struct export_options, filter.from), "only events at TIME or later"},
+    {0, "host", OPTION_TEXT, "PATTERNS", offsetof(struct export_options, hosts),
+     "only of these hosts, the same"},
+    {0, "from", OPTION_TIME, "TIME", offsetof(struct export_options, filter.from),
+     "only events at TIME or later"},
     {0, "to", OPTION_TIME, "TIME", offsetof(struct export_options, filter.to), "only events before TIME"},
     {'w', "where", OPTION_TEXT, "EXPR", offsetof(struct export_options, filter.where),
-     "only events for which EXPR is true: a WHERE clause of SQL on `time`, `host`, `prog`, `level`, `name` and the "
+     "only events for which EXPR is true: a WHERE clause of SQL on `time`, `host`, `prog`, `level`, `name` "
+     "and the "
      "fields, as in `level <= 'warning' AND size > 1000`"},
     {'t', "format", OPTION_FORMAT, "FORMAT", offsetof(struct export_options, format), "write this format"},
     {'o', "output", OPTION_FILE, "FILE", offsetof(struct export_options, output),
-     "write to FILE, which appears when everything went well; its ending names the format unless `--format` does"},
+     "write to FILE, which appears when everything went well; its ending names the format unless `--format` "
+     "does"},
     {0, "columns", OPTION_TEXT, "NAMES", offsetof(struct export_options, columns),
      "for csv: these fields, separated by commas, in this order; otherwise all fields there are"},
     {0, "no-origins", OPTION_FLAG, NULL, offsetof(struct export_options, is_bare),
-     "for binary: without producer and number of each event. The file is smaller, all in order of time, and new to "
+     "for binary: without producer and number of each event. The file is smaller, all in order of time, and "
+     "new to "
      "whoever imports it"},
     {0, "timeout", OPTION_DURATION, "TIME", offsetof(struct export_options, timeout_ns),
      "wait so long for a gateway that says nothing (default 10s)"},
@@ -177,7 +187,8 @@ static const struct option_spec table[] = {
 
 static const struct example examples[] = {
     {"gridline export --from now-1h", "The last hour as JSON, one object a line"},
-    {"gridline export --archive /srv/archive --event 'job.*' -o jobs.glb", "Of some names, for another archive"},
+    {"gridline export --archive /srv/archive --event 'job.*' -o jobs.glb",
+     "Of some names, for another archive"},
     {"gridline export -t csv --columns user,idle -e cpu --host node7 --from now-1d", "For a spreadsheet"},
     {NULL, NULL},
 };
@@ -187,11 +198,15 @@ const struct verb verb_export = {
     .summary = "events out of an archive",
     .operands = "",
     .description =
-        "Writes the events of an archive in any format, in order of time, as they went in: every value with its type. "
-        "Of a schema, roles, kinds, units and help are in the binary format only. That also keeps the producer and the "
-        "number of each event, by which `gridline import` and gateways know what they have; events of one producer "
+        "Writes the events of an archive in any format, in order of time, as they went in: every value with "
+        "its type. "
+        "Of a schema, roles, kinds, units and help are in the binary format only. That also keeps the "
+        "producer and the "
+        "number of each event, by which `gridline import` and gateways know what they have; events of one "
+        "producer "
         "then stand together, and only stretches of time follow each other (`gridline merge` sorts).\n"
-        "Events are the raw ones, as long as the archive keeps them; tiers and what is derived from events are left "
+        "Events are the raw ones, as long as the archive keeps them; tiers and what is derived from events "
+        "are left "
         "to `gridline sql`.\n"
         "Ends with 4 if something is damaged and was left out.",
     .options = table,

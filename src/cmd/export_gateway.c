@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* From a gateway's archive, by SQL: event_blocks() gives events as blocks. One statement a partition, and one for
- * each stretch between two, as a gateway does not let a statement run for ever. */
+/* From a gateway's archive, by SQL: event_blocks() gives events as blocks. One statement a partition, and one
+ * for each stretch between two, as a gateway does not let a statement run for ever. */
 #include "base/clock.h"
 #include "base/mem.h"
 #include "cmd/export.h"
@@ -139,8 +139,8 @@ static int ask_stretch(struct gateway_source *s)
         end = s->edges[s->next_edge];
     s->is_end = end == s->request.to_ns;
     struct strbuf text = {0};
-    strbuf_printf(&text, "SELECT events, to_time, block FROM event_blocks(%" PRId64 ", %" PRId64,
-                  s->from_ns, end);
+    strbuf_printf(&text, "SELECT events, to_time, block FROM event_blocks(%" PRId64 ", %" PRId64, s->from_ns,
+                  end);
     add_text(&text, s->request.events);
     add_text(&text, s->request.hosts);
     add_text(&text, s->request.where);
@@ -157,7 +157,8 @@ static int source_begin(void *source, const struct export_request *q)
     ask_query_close(s->query);
     s->query = NULL;
     s->request = *q;
-    s->request.from_ns = q->from_ns > INT64_MIN ? q->from_ns : INT64_MIN + 1; /* a number that SQL can write */
+    s->request.from_ns =
+        q->from_ns > INT64_MIN ? q->from_ns : INT64_MIN + 1; /* a number that SQL can write */
     s->request.to_ns = q->to_ns < INT64_MAX ? q->to_ns + 1 : INT64_MAX;
     s->from_ns = s->request.from_ns;
     s->next_edge = 0;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* gridline import: files of events into an archive, through a gateway or directly.
  *
- * A file is known by what is in it: its id is the XXH3-128 of its bytes, unpacked, and of what --host and --prog
- * add to its events. Its events are numbered in their order. So a file may be imported again, or go on after it
- * was broken off, under whatever name it has now, and nothing is there twice. That takes a pass over the file
- * before the first event is sent; what can't be read twice is copied to TMPDIR. */
+ * A file is known by what is in it: its id is the XXH3-128 of its bytes, unpacked, and of what --host and
+ * --prog add to its events. Its events are numbered in their order. So a file may be imported again, or go on
+ * after it was broken off, under whatever name it has now, and nothing is there twice. That takes a pass over
+ * the file before the first event is sent; what can't be read twice is copied to TMPDIR. */
 #include "cmd/import.h"
 
 #include "base/clock.h"
@@ -116,7 +116,8 @@ static int file_id(struct import *im, uint8_t id[16])
 static void draw(struct import *im, const struct input *in)
 {
     int64_t now = clock_mono_ns();
-    if (im->options->is_quiet || now - im->start_ns < QUIET_MS * ns_per_ms || now - im->drawn_ns < DRAW_MS * ns_per_ms)
+    if (im->options->is_quiet || now - im->start_ns < QUIET_MS * ns_per_ms ||
+        now - im->drawn_ns < DRAW_MS * ns_per_ms)
         return;
     struct import_counts n;
     char left[48] = "";
@@ -135,9 +136,8 @@ static void draw(struct import *im, const struct input *in)
 
 static struct input_options reading(const struct import *im)
 {
-    return (struct input_options){.encoding = im->options->input,
-                                  .keep_going = !im->options->is_strict,
-                                  .show_max = SHOW_MAX};
+    return (struct input_options){
+        .encoding = im->options->input, .keep_going = !im->options->is_strict, .show_max = SHOW_MAX};
 }
 
 /* --strict: is there anything that can't be read? Then nothing of it is given. */
@@ -217,7 +217,8 @@ static void add_row(struct import *im, const uint8_t id[16], const struct import
     args_add_uint(row, "refused", n->refused);
     args_add_uint(row, "bad", im->bad);
     args_add_uint(row, "bytes", im->bytes);
-    args_add(row, SLICE_LIT("seconds"), value_float((double)(clock_mono_ns() - im->start_ns) / (double)NS_PER_S));
+    args_add(row, SLICE_LIT("seconds"),
+             value_float((double)(clock_mono_ns() - im->start_ns) / (double)NS_PER_S));
     args_add_text(row, "id", slice_of(hex, sizeof hex));
     table_add(im->table, args_of(row), SLICE_LIT(""));
 }
@@ -297,8 +298,8 @@ static int import_files(struct import *im, struct operands files)
 }
 
 static const struct table_column columns[] = {
-    {"file", 0},    {"events", 0},  {"stored", 0}, {"again", 0}, {"too_old", 0},
-    {"refused", 0}, {"bad", 0},     {NULL, 0},
+    {"file", 0},    {"events", 0},  {"stored", 0}, {"again", 0},
+    {"too_old", 0}, {"refused", 0}, {"bad", 0},    {NULL, 0},
 };
 
 static int prepare(struct import *im, struct table_options *report)
@@ -346,7 +347,8 @@ static const struct option_spec table[] = {
     {'g', "gateway", OPTION_TEXT, "ADDRESS", offsetof(struct import_options, gateway),
      "to this gateway: `unix:PATH`, `tcp://HOST:PORT` or `tls://HOST:PORT` (default: the one on this host)"},
     {0, "identity", OPTION_FILE, "DIR", offsetof(struct import_options, identity),
-     "your key and certificate for `tls://` (default: `GRIDLINE_IDENTITY`, or `~/.config/gridline/identity`)"},
+     "your key and certificate for `tls://` (default: `GRIDLINE_IDENTITY`, or "
+     "`~/.config/gridline/identity`)"},
     {0, "input", OPTION_INPUT, "FORMAT", offsetof(struct import_options, input),
      "the files have this format; otherwise it is told from each one's first bytes"},
     {0, "host", OPTION_TEXT, "NAME", offsetof(struct import_options, host), "for events without a host"},
@@ -363,7 +365,8 @@ static const struct option_spec table[] = {
 
 static const struct example examples[] = {
     {"gridline import app.ulm.gz app.ulm", "Two logs to this host's gateway, and so into its archive"},
-    {"gridline import --archive /srv/archive --host node7 old/*.log", "Into a folder, with the host they lack"},
+    {"gridline import --archive /srv/archive --host node7 old/*.log",
+     "Into a folder, with the host they lack"},
     {"gridline import --format json - < events.ndjson", "From a pipe; the report is for a program"},
     {NULL, NULL},
 };
@@ -373,15 +376,21 @@ const struct verb verb_import = {
     .summary = "files of events into an archive",
     .operands = "FILE...",
     .description =
-        "Reads events of any format that gridline reads, also packed with gzip or zstd, and gives them to a gateway, "
+        "Reads events of any format that gridline reads, also packed with gzip or zstd, and gives them to a "
+        "gateway, "
         "whose archive takes them as it takes what happens now; or with `--archive` to an archive's folder.\n"
-        "A file is known by its content. What is there already is left out: import it again, under any name, packed "
-        "or not, and nothing is added; a command that was broken off, by you or by the gateway, goes on where it "
-        "ended when it is started again. A file that has grown or was corrected is another file. Events in binary "
+        "A file is known by its content. What is there already is left out: import it again, under any name, "
+        "packed "
+        "or not, and nothing is added; a command that was broken off, by you or by the gateway, goes on "
+        "where it "
+        "ended when it is started again. A file that has grown or was corrected is another file. Events in "
+        "binary "
         "files keep the producer and number that they have.\n"
         "What can't be read is reported as `file:line: reason`, the first few of each file, and left out.\n"
-        "The report has a row a file: `events` that were read, of them `stored`, there before (`again`), `too_old`, "
-        "`refused`; and units that could not be read (`bad`). Ends with 4 if something was left out, with 3 if no "
+        "The report has a row a file: `events` that were read, of them `stored`, there before (`again`), "
+        "`too_old`, "
+        "`refused`; and units that could not be read (`bad`). Ends with 4 if something was left out, with 3 "
+        "if no "
         "file could be read.",
     .operand_kind = OPERAND_FILES,
     .operands_min = 1,

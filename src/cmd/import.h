@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* import.h - what `gridline import` puts the events of a file into: a gateway (import_gateway.c) or an archive's
- * folder (import_archive.c). Both know a file by its id, remember how much of it they have, and take the rest. */
+/* import.h - what `gridline import` puts the events of a file into: a gateway (import_gateway.c) or an
+ * archive's folder (import_archive.c). Both know a file by its id, remember how much of it they have, and
+ * take the rest. */
 #ifndef GRIDLINE_CMD_IMPORT_H
 #define GRIDLINE_CMD_IMPORT_H
 
@@ -29,15 +30,15 @@ struct import_counts {
 struct import_target_ops {
     int (*open)(const struct import_options *o, void **out);
     void (*close)(void *target); /* NULL is fine */
-    /* The next file. Events that come without an origin get id, epoch 1 and numbers from 1 on: the order in the
-     * file is their name, so that a second time adds nothing. */
+    /* The next file. Events that come without an origin get id, epoch 1 and numbers from 1 on: the order in
+     * the file is their name, so that a second time adds nothing. */
     int (*begin)(void *target, const uint8_t id[16]);
     /* Its next events, in their order; borrowed for the call. */
     int (*give)(void *target, const struct batch *events);
     /* The file ends. is_whole: that was all of it; else it was broken off, and comes again some day. */
     int (*end)(void *target, bool is_whole);
     void (*counts)(void *target, struct import_counts *out); /* of this file, so far */
-    const char *when_too_old;                                 /* what a person can do then */
+    const char *when_too_old;                                /* what a person can do then */
 };
 
 extern const struct import_target_ops import_gateway, import_archive;

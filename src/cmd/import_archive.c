@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A file to an archive's folder, without a gateway. The source is the file's id; record k of it are its events
- * (k - 1) * RECORD + 1 to k * RECORD, whatever pieces they are read in. A record goes in when it is whole, so that
- * one that was broken off in the middle leaves nothing of its last record behind, and the next time begins with
- * that. */
+/* A file to an archive's folder, without a gateway. The source is the file's id; record k of it are its
+ * events (k - 1) * RECORD + 1 to k * RECORD, whatever pieces they are read in. A record goes in when it is
+ * whole, so that one that was broken off in the middle leaves nothing of its last record behind, and the next
+ * time begins with that. */
 #include "archive/archive.h"
 #include "archive/lifeline.h"
 #include "base/clock.h"
@@ -66,7 +66,8 @@ static int target_open(const struct import_options *o, void **out)
     if (r == 0)
         r = lifeline_follow(t->archive, &(struct lifeline_options){.ids = NULL}, &t->lifeline, &why);
     if (r == -EBUSY)
-        say("%s is written by another process: give the events to its gateway (--gateway), or stop that first",
+        say("%s is written by another process: give the events to its gateway (--gateway), or stop that "
+            "first",
             o->archive);
     else if (r < 0)
         say("%s: %s", o->archive, why.message[0] ? why.message : err_text(r));
@@ -132,8 +133,11 @@ static int keep_piece(struct archive_target *t, const struct event *events, size
     int r = 0;
     for (size_t i = 0; i < n && r == 0; i++) {
         const struct event *e = &events[i];
-        struct event_head head = {
-            .time_ns = e->time_ns, .name = e->schema->name, .host = e->host, .prog = e->prog, .level = e->level};
+        struct event_head head = {.time_ns = e->time_ns,
+                                  .name = e->schema->name,
+                                  .host = e->host,
+                                  .prog = e->prog,
+                                  .level = e->level};
         r = batch_builder_add_known(t->builder, &head, e->schema, e->values, NULL);
     }
     if (r == 0)
@@ -199,7 +203,8 @@ static void target_counts(void *target, struct import_counts *out)
                                   .too_old = now.too_old - t->before.too_old,
                                   .refused = now.refused - t->before.refused};
     if (out->refused)
-        (void)snprintf(out->said, sizeof out->said, "more than a day ahead of now, or over a limit of the archive"); /* fits */
+        (void)snprintf(out->said, sizeof out->said,
+                       "more than a day ahead of now, or over a limit of the archive"); /* fits */
 }
 
 const struct import_target_ops import_archive = {

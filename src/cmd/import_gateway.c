@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A file to a gateway, the way of live events: blocks, journal, acknowledgement.
  *
- * WELCOME says up to which number the gateway has the file, and how many of these. If it has them all, sending
- * begins behind them. If not (some were refused then, perhaps because the sender was not allowed to speak for a
- * host), everything is sent again: the gateway leaves out what it has. */
+ * WELCOME says up to which number the gateway has the file, and how many of these. If it has them all,
+ * sending begins behind them. If not (some were refused then, perhaps because the sender was not allowed to
+ * speak for a host), everything is sent again: the gateway leaves out what it has. */
 #include "base/mem.h"
 #include "cmd/deliver.h"
 #include "cmd/import.h"
@@ -148,7 +148,8 @@ static void gateway_counts(void *target, struct import_counts *out)
     struct deliver_counts n = {0};
     if (t->deliver)
         deliver_counts(t->deliver, &n);
-    *out = (struct import_counts){.given = t->given, .too_old = n.refused[REFUSE_TOO_OLD], .again = t->skipped};
+    *out =
+        (struct import_counts){.given = t->given, .too_old = n.refused[REFUSE_TOO_OLD], .again = t->skipped};
     for (size_t i = 0; i < DELIVER_REASONS; i++)
         out->refused += i == REFUSE_TOO_OLD ? 0 : n.refused[i];
     uint64_t again = t->skip == 0 && t->before < n.passed ? t->before : 0; /* sent, and there before */
@@ -164,6 +165,7 @@ const struct import_target_ops import_gateway = {
     .give = gateway_give,
     .end = gateway_end,
     .counts = gateway_counts,
-    .when_too_old = "the gateway has forgotten what it took so long ago, so it can't tell whether it has them; put them "
-                    "into its archive with --archive DIR while it is stopped",
+    .when_too_old =
+        "the gateway has forgotten what it took so long ago, so it can't tell whether it has them; put them "
+        "into its archive with --archive DIR while it is stopped",
 };

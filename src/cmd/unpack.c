@@ -18,10 +18,10 @@ enum form { FORM_UNKNOWN, FORM_PLAIN, FORM_GZIP, FORM_ZSTD };
 struct unpack {
     int fd;
     enum form form;
-    bool at_end;      /* of the descriptor */
-    bool is_between;  /* no member or frame has begun that has not ended */
-    const char *why;  /* after E_DAMAGE */
-    size_t from, to;  /* packed[from, to) is not used yet */
+    bool at_end;     /* of the descriptor */
+    bool is_between; /* no member or frame has begun that has not ended */
+    const char *why; /* after E_DAMAGE */
+    size_t from, to; /* packed[from, to) is not used yet */
     uint64_t bytes;
     ZSTD_DStream *zstd;
     z_stream gzip;
@@ -44,7 +44,7 @@ void unpack_destroy(struct unpack *u)
     if (!u)
         return;
     if (u->form == FORM_GZIP)
-        (void)inflateEnd(&u->gzip); /* an error says only that it was in the middle */
+        (void)inflateEnd(&u->gzip);  /* an error says only that it was in the middle */
     (void)ZSTD_freeDStream(u->zstd); /* NULL is fine; never fails */
     mem_free(u);
 }

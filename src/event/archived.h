@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* archived.h - an archive as the gateway beside it knows it: what it holds, and what it is asked to keep. cmd wires
- * the two (struct gateway_archive). */
+/* archived.h - an archive as the gateway beside it knows it: what it holds, and what it is asked to keep. cmd
+ * wires the two (struct gateway_archive). */
 #ifndef GRIDLINE_EVENT_ARCHIVED_H
 #define GRIDLINE_EVENT_ARCHIVED_H
 
@@ -22,7 +22,7 @@ struct archived_state {
     int trouble;            /* the error it has now; 0 = it works */
     int64_t from_ns, to_ns; /* of the events it holds; both 0: none, or not known yet */
     uint64_t partitions, bytes;
-    uint64_t lag; /* records of the journal that it has not read */
+    uint64_t lag;       /* records of the journal that it has not read */
     struct slice names; /* of events, by commas; as many as ARCHIVED_NAMES_MAX has room for */
     uint64_t n_names;
     const struct archived_overflow *overflow; /* the first ARCHIVED_OVERFLOW_MAX found */

@@ -21,7 +21,8 @@ static void show(void *arg, struct control_turn *t)
     struct archived_state s;
     struct args_writer row = {0};
     struct access_view *view = NULL;
-    bool is_whole = access_view_create(control_who(t), ACCESS_LOOKUP, &view) == 0 && access_view_is_whole(view);
+    bool is_whole =
+        access_view_create(control_who(t), ACCESS_LOOKUP, &view) == 0 && access_view_is_whole(view);
     access_view_destroy(view);
     if (!is_whole) { /* it holds events of every host */
         control_end(t, CONTROL_NOT_ALLOWED, (struct args){0}, "%s",
@@ -84,7 +85,8 @@ static void set_baseline(void *arg, struct control_turn *t)
     else if (from.type != VALUE_INT || to.type != VALUE_INT || from.i >= to.i)
         control_end(t, CONTROL_USAGE, (struct args){0}, "%s", "a baseline begins before it ends");
     else if (check_where(o.where, &why) < 0)
-        control_end(t, CONTROL_USAGE, (struct args){0}, "the condition, column %u: %s", (unsigned)why.col, why.message);
+        control_end(t, CONTROL_USAGE, (struct args){0}, "the condition, column %u: %s", (unsigned)why.col,
+                    why.message);
     else {
         archive->baseline(archive->arg, &o);
         control_end(t, CONTROL_DONE, (struct args){0}, "%s", "");

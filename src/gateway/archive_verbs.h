@@ -2,8 +2,8 @@
 /* archive_verbs.h - the archive beside the gateway, as people ask for it:
  *
  *     archive           a row: what it holds, from when to when, its size, and how far it lags
- *     baseline.set      name, label, where: text; from, to: int, ns. Kept soon; the SQL table `baselines` says when
- *     baseline.remove   name */
+ *     baseline.set      name, label, where: text; from, to: int, ns. Kept soon; the SQL table `baselines`
+ * says when baseline.remove   name */
 #ifndef GRIDLINE_GATEWAY_ARCHIVE_VERBS_H
 #define GRIDLINE_GATEWAY_ARCHIVE_VERBS_H
 

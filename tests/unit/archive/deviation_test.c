@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A workload of requests and of metrics, twice; in the second one hop is slower and one metric higher, and these are
- * found, by one statement, and nothing else (NL-7). */
+/* A workload of requests and of metrics, twice; in the second one hop is slower and one metric higher, and
+ * these are found, by one statement, and nothing else (NL-7). */
 #include "unit/archive/sql_run.h"
 
 #include "archive/deviation.h"
@@ -9,9 +9,9 @@
 #include <errno.h>
 #include <math.h>
 
-#define SECOND INT64_C(1000000000)
-#define BASE (INT64_C(1794776400) * SECOND) /* 2026-11-15T21:00:00Z */
-#define RUN (BASE + 7200 * SECOND)
+#define SECOND      INT64_C(1000000000)
+#define BASE        (INT64_C(1794776400) * SECOND) /* 2026-11-15T21:00:00Z */
+#define RUN         (BASE + 7200 * SECOND)
 #define FIELD(z, v) ((struct named_value){.name = {z, sizeof z - 1}, .value = v})
 
 static struct sql_run t;
@@ -83,12 +83,15 @@ static void put_workload(const struct workload *w)
     for (int i = 0; i < 300; i++) {
         request(w, i);
         const struct named_value a[] = {FIELD("used", value_float(50 + noise())), FIELD("n", value_int(7))};
-        const struct named_value b[] = {FIELD("used", value_float(w->memory + noise())), FIELD("n", value_int(7))};
+        const struct named_value b[] = {FIELD("used", value_float(w->memory + noise())),
+                                        FIELD("n", value_int(7))};
         add("memory", "a", w->at_ns + i * SECOND, a, 2);
         add("memory", "b", w->at_ns + i * SECOND, b, 2);
         packets += w->rate + noise();
-        const struct event_head head = {
-            .time_ns = w->at_ns + i * SECOND, .host = SLICE_LIT("a"), .prog = SLICE_LIT("server"), .level = LEVEL_INFO};
+        const struct event_head head = {.time_ns = w->at_ns + i * SECOND,
+                                        .host = SLICE_LIT("a"),
+                                        .prog = SLICE_LIT("server"),
+                                        .level = LEVEL_INFO};
         const struct value value = value_uint((uint64_t)packets);
         assert_int_equal(batch_builder_add_known(t.builder, &head, counters, &value, NULL), 0);
     }
@@ -109,8 +112,8 @@ static void set_baseline(const char *where)
 
 static const struct workload good = {.at_ns = BASE, .read_s = 0.030, .memory = 70, .rate = 100};
 
-#define STATEMENT                                                                                             \
-    "SELECT kind, event, coalesce(next, ''), coalesce(host, ''), coalesce(field, '') "                        \
+#define STATEMENT                                                                      \
+    "SELECT kind, event, coalesce(next, ''), coalesce(host, ''), coalesce(field, '') " \
     "FROM deviations('good', '2026-11-15T23:00:00Z', '2026-11-16T00:00:00Z') ORDER BY kind, event, host"
 
 static void same_is_nothing(void **state)
@@ -136,10 +139,12 @@ static void injected_change(void **state)
     set_baseline("");
     put_workload(&worse);
     assert_string_equal(run_text(&t, STATEMENT), "hop|disk.read|request.end||;metric|memory||b|used");
-    assert_string_equal(run_text(&t, "SELECT kind, base_count, run_count, printf('%.2g', base_mean), printf('%.2g', run_mean), "
-                                     "round(ratio, 1), unit, score > 3 FROM deviations('good', '2026-11-15T23:00:00Z', "
-                                     "'2026-11-16T00:00:00Z') ORDER BY kind"),
-                        "hop|300|300|0.03|0.06|2.0|s|1;metric|300|300|70|90|1.3|NULL|1");
+    assert_string_equal(
+        run_text(&t,
+                 "SELECT kind, base_count, run_count, printf('%.2g', base_mean), printf('%.2g', run_mean), "
+                 "round(ratio, 1), unit, score > 3 FROM deviations('good', '2026-11-15T23:00:00Z', "
+                 "'2026-11-16T00:00:00Z') ORDER BY kind"),
+        "hop|300|300|0.03|0.06|2.0|s|1;metric|300|300|70|90|1.3|NULL|1");
 }
 
 static void rates_and_new_hops(void **state)
@@ -151,8 +156,9 @@ static void rates_and_new_hops(void **state)
     put_workload(&worse);
     assert_string_equal(run_text(&t, STATEMENT),
                         "hop|disk.read|disk.retry||;hop|disk.retry|request.end||;metric|net||a|packets");
-    assert_string_equal(run_text(&t, "SELECT next, base_count, run_count, score FROM deviations('good', "
-                                     "'2026-11-15T23:00:00Z', '2026-11-16T00:00:00Z') WHERE next = 'disk.retry'"),
+    assert_string_equal(run_text(&t,
+                                 "SELECT next, base_count, run_count, score FROM deviations('good', "
+                                 "'2026-11-15T23:00:00Z', '2026-11-16T00:00:00Z') WHERE next = 'disk.retry'"),
                         "disk.retry|0|15|NULL");
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Every event that went in comes out, once, equal, in order of time; from disk and from memory, with windows of any
- * size; with its producer and number if asked; of those that are asked for alone. */
+/* Every event that went in comes out, once, equal, in order of time; from disk and from memory, with windows
+ * of any size; with its producer and number if asked; of those that are asked for alone. */
 #include "unit/archive/rows_seen.h"
 
 #include "archive/extract.h"
@@ -208,7 +208,8 @@ static void what_is_asked(void **state)
     world_init(&w, 4);
     fill(&w, BATCHES);
     run(&w, w.archive,
-        &(struct extract_spec){.from_ns = middle_ns, .to_ns = middle_ns + INT64_C(900000000000)}, is_in_middle);
+        &(struct extract_spec){.from_ns = middle_ns, .to_ns = middle_ns + INT64_C(900000000000)},
+        is_in_middle);
     const struct select_spec spec = {.events = SLICE_LIT("lo*"),
                                      .hosts = SLICE_LIT("n1"),
                                      .where = SLICE_LIT("level = 'error'"),
@@ -271,7 +272,8 @@ static void origins(void **state)
     assert_int_equal(extract_open(view, &spec, &x), 0);
     while (extract_next(x, &b) > 0) {
         assert_memory_equal(b->origin.producer, events_producer, 16);
-        assert_true(b->origin.epoch == 7 && b->origin.clock.offset_ns == -5 && b->origin.clock.generation == 2);
+        assert_true(b->origin.epoch == 7 && b->origin.clock.offset_ns == -5 &&
+                    b->origin.clock.generation == 2);
         for (size_t i = 0; i < b->n; i++, n++)
             assert_true(event_eq(&b->events[i], w.events[b->origin.first_seq + i - 1]));
     }
@@ -306,8 +308,10 @@ static void crowded_and_wide(void **state)
             int n = snprintf(names[f], sizeof names[f], "f%u", k * 10 + f);
             v[f] = (struct named_value){slice_of(names[f], (size_t)n), value_text(SLICE_LIT("x"))};
         }
-        const struct event_head head = {
-            .time_ns = start_ns + k, .name = SLICE_LIT("wide"), .host = SLICE_LIT("h"), .prog = SLICE_LIT("p")};
+        const struct event_head head = {.time_ns = start_ns + k,
+                                        .name = SLICE_LIT("wide"),
+                                        .host = SLICE_LIT("h"),
+                                        .prog = SLICE_LIT("p")};
         assert_int_equal(batch_builder_add(w.maker.builder, &head, v, 10, NULL), 0);
     }
     put(&w, batch_builder_finish(w.maker.builder, NULL));
@@ -322,7 +326,8 @@ static void crowded_and_wide(void **state)
     world_fini(&w);
 }
 
-/* Keys, units and kinds are in the schema that comes back; rows of an overflow stream have their keys again. */
+/* Keys, units and kinds are in the schema that comes back; rows of an overflow stream have their keys again.
+ */
 static void keys(void **state)
 {
     (void)state;
@@ -330,7 +335,11 @@ static void keys(void **state)
     struct diag why = {0};
     struct schema *schema = NULL;
     const struct field fields[] = {
-        {.name = SLICE_LIT("device"), .unit = SLICE_LIT(""), .help = SLICE_LIT("which"), .type = VALUE_TEXT, .role = ROLE_KEY},
+        {.name = SLICE_LIT("device"),
+         .unit = SLICE_LIT(""),
+         .help = SLICE_LIT("which"),
+         .type = VALUE_TEXT,
+         .role = ROLE_KEY},
         {.name = SLICE_LIT("reads"),
          .unit = SLICE_LIT("1"),
          .help = SLICE_LIT(""),
@@ -346,7 +355,8 @@ static void keys(void **state)
         char device[16];
         int n = snprintf(device, sizeof device, "sd%u", i % 10);
         const struct value values[] = {value_text(slice_of(device, (size_t)n)), value_uint(i)};
-        const struct event_head head = {.time_ns = start_ns + i, .host = SLICE_LIT("h"), .prog = SLICE_LIT("p")};
+        const struct event_head head = {
+            .time_ns = start_ns + i, .host = SLICE_LIT("h"), .prog = SLICE_LIT("p")};
         assert_int_equal(batch_builder_add_known(w.maker.builder, &head, schema, values, NULL), 0);
     }
     put(&w, batch_builder_finish(w.maker.builder, NULL));

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What was packed comes back, in one frame or many, read in pieces of any size; what is damaged or cut is said, after
- * what came before it. */
+/* What was packed comes back, in one frame or many, read in pieces of any size; what is damaged or cut is
+ * said, after what came before it. */
 #include "unit/test.h"
 
 #include "base/err.h"
@@ -101,7 +101,8 @@ static void small_files(void **state)
     ssize_t r;
     assert_int_equal(unpack_all(SLICE_LIT(""), 16, to, sizeof to, &r), 0);
     assert_int_equal(r, 0);
-    assert_int_equal(unpack_all(SLICE_LIT("\x1f\x8b"), 16, to, sizeof to, &r), 2); /* not long enough to be packed */
+    assert_int_equal(unpack_all(SLICE_LIT("\x1f\x8b"), 16, to, sizeof to, &r),
+                     2); /* not long enough to be packed */
     assert_int_equal(unpack_all(SLICE_LIT("a\n"), 16, to, sizeof to, &r), 2);
     assert_memory_equal(to, "a\n", 2);
 }

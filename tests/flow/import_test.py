@@ -3,6 +3,7 @@
 """What the manual promises of gridline import: a gateway has every event of a file once, whatever happens on the way.
 
     import_test.py CASE gridline gridline-gateway"""
+import datetime
 import gzip
 import json
 import os
@@ -451,6 +452,44 @@ def case_baseline(work):
     for argv in (["add", "x"], ["add", "x", "--from", "now", "--to", "now-1h"], ["add", "x", *times, "--where", "a <"], ["add"],
                  ["list", "x"], ["change", "x"]):
         baseline(at_gateway, *argv, code=USAGE)
+    g.stop()
+
+
+def workload(start, hop_s, used, seed):
+    """Requests of three events, and a metric of two hosts, a second each; as NDJSON."""
+    r, out = random.Random(seed), []
+
+    def add(at, host, name, **fields):
+        when = datetime.datetime.fromtimestamp(at, datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+        out.append(json.dumps({"time": when, "host": host, "prog": "server", "level": "info", "name": name, **fields}))
+
+    for i in range(300):
+        at, id = start + i, f"{seed}-{i}"
+        add(at, "a", "request.start", id=id)
+        add(at + r.gauss(0.1, 0.01), "b", "disk.read", id=id)
+        add(at + 0.1 + r.gauss(hop_s, 0.02), "a", "request.end", id=id)
+        add(at, "a", "memory", used=r.gauss(50, 1))
+        add(at, "b", "memory", used=r.gauss(used, 1))
+    return "\n".join(out) + "\n"
+
+
+def case_deviations(work):
+    """NL-7: one statement lists the hop that has become slower and the metric that is higher, and nothing else."""
+    g = Gateway(GATEWAY, work, "gateway", "127.0.0.1:0", settings=[f"archive.dir={work}/archive"]).start()
+    start = 1_790_000_000
+    into(g, write(work + "/good.ndjson", workload(start, 0.3, 70, 1)),
+         write(work + "/same.ndjson", workload(start + 3600, 0.3, 70, 2)),
+         write(work + "/worse.ndjson", workload(start + 7200, 0.6, 90, 3)))
+    g.gridline("baseline", "add", "good", "--from", str(start), "--to", str(start + 400))
+
+    def deviations(at):
+        out = g.gridline("sql", "-t", "ndjson", "SELECT kind, event, coalesce(next, host) AS what, round(ratio, 1) AS ratio "
+                         f"FROM deviations('good', {at}000000000, {at + 400}000000000) ORDER BY kind")
+        return [tuple(json.loads(line).values()) for line in out.stdout.splitlines()]
+
+    want = [("hop", "disk.read", "request.end", 2.0), ("metric", "memory", "b", 1.3)]
+    wait_for(lambda: deviations(start + 7200) == want, "the archive to have all of it")
+    assert deviations(start + 3600) == []
     g.stop()
 
 

@@ -98,18 +98,18 @@ int catalog_gather(struct catalog *c)
 
 /* ---------------------------------------------------------------- comparing */
 
-/* Records up to `had` of the source were in the partition, now there are those up to `has`: they are read again
- * from there. But if there are rows, and the mark is gone, nobody knows which records these are of: reading any
+/* Records up to `had` of the source were in the partition, now there are those up to `has`: they are read
+ * again from there. But if there are rows without marks, nobody knows which records these are of: reading any
  * again could bring them twice. */
-static int set_back_source(struct catalog *c, const char *name, struct partition *p, bool has_rows,
+static int set_back_source(struct catalog *c, const char *name, struct partition *p, bool lacks_marks,
                            const struct archive_source *s, uint64_t had)
 {
     uint64_t has = partition_mark(p, s);
     if (has >= had)
         return 0;
-    if (has == 0 && has_rows) {
-        catalog_say(c, "%s: records up to %llu of a source may be gone from it; they are not read again", name,
-                    (unsigned long long)had);
+    if (lacks_marks) {
+        catalog_say(c, "%s: records up to %llu of a source may be gone from it; they are not read again",
+                    name, (unsigned long long)had);
         return partition_set_mark(p, s, had);
     }
     catalog_say(c, "%s: records %llu to %llu of a source are gone from it; they are read again", name,
@@ -119,7 +119,7 @@ static int set_back_source(struct catalog *c, const char *name, struct partition
     return 0;
 }
 
-static int set_back(struct catalog *c, const char *name, struct partition *p, bool has_rows)
+static int set_back(struct catalog *c, const char *name, struct partition *p, bool lacks_marks)
 {
     struct strbuf key = {0};
     strbuf_add_text(&key, slice_str(name));
@@ -131,14 +131,14 @@ static int set_back(struct catalog *c, const char *name, struct partition *p, bo
         struct archive_source s;
         memcpy(s.id, fact->key.p + key.n, sizeof s.id);
         struct cursor v = cursor_of(fact->value);
-        r = set_back_source(c, name, p, has_rows, &s, cursor_u64(&v));
+        r = set_back_source(c, name, p, lacks_marks, &s, cursor_u64(&v));
     }
     strbuf_fini(&key);
     return r < 0 ? r : partition_commit(p);
 }
 
-/* E_DAMAGE: it has less than it had, or can't be written; *gen: what it has. First as a reader: a writer tidies
- * the log up as SQLite reads it, and with it goes what can be salvaged behind a damage. */
+/* E_DAMAGE: it has less than it had, or can't be written; *gen: what it has. First as a reader: a writer
+ * tidies the log up as SQLite reads it, and with it goes what can be salvaged behind a damage. */
 static int look_at(struct catalog *c, const char *name, uint64_t had, uint64_t *gen)
 {
     struct diag why = {0};
@@ -164,6 +164,19 @@ static int look_at(struct catalog *c, const char *name, uint64_t had, uint64_t *
     return r;
 }
 
+static void count_mark(void *arg, const struct partition_mark *m)
+{
+    (void)m;
+    ++*(size_t *)arg;
+}
+
+/* Rows come with marks: where there is one, they are what they were. */
+static bool has_marks(struct partition *p)
+{
+    size_t n = 0;
+    return partition_marks(p, count_mark, &n) == 0 && n > 0;
+}
+
 /* What there is now, and where sources go on. */
 static int take_mended(struct catalog *c, const char *name, bool has_rows)
 {
@@ -171,7 +184,7 @@ static int take_mended(struct catalog *c, const char *name, bool has_rows)
     struct diag why = {0};
     int r = partition_open(c->dir, name, PARTITION_WRITE, NULL, &p, &why);
     if (r == 0)
-        r = set_back(c, name, p, has_rows);
+        r = set_back(c, name, p, has_rows && !has_marks(p));
     if (r == 0)
         catalog_note_partition(c, p);
     partition_close(p);

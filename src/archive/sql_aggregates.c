@@ -21,17 +21,11 @@
 #include <errno.h>
 #include <stdlib.h>
 
-/* The value is high + low: integers beyond 2^53 fit no double, and a long double no memory of SQLite's, which
- * is aligned to 8 bytes. */
+/* The value is high + low, exactly: integers beyond 2^53 fit no double. */
 struct reading {
     int64_t time_ns;
     double high, low;
 };
-
-static long double value_of(const struct reading *r)
-{
-    return (long double)r->high + r->low;
-}
 
 /* Values so far, those that have left the frame still in front. */
 struct kept {
@@ -88,31 +82,44 @@ static bool is_number(sqlite3_value *v)
     return type == SQLITE_INTEGER || type == SQLITE_FLOAT;
 }
 
-/* Counters above 2^53 would lose what they gain as doubles. Those above 2^63 are text (sql_result), which
- * sqlite3_value_numeric_type would turn into a double for good. */
-static bool exact_value(sqlite3_value *v, long double *out)
+/* The nearest double, and what it is short of: at most 2^10. */
+static void set_uint(struct reading *r, uint64_t v)
+{
+    r->high = (double)v;
+    uint64_t back = r->high < 0x1p64 ? (uint64_t)r->high : 0; /* 2^64 is 0 here */
+    r->low = (double)(int64_t)(v - back);
+}
+
+static void set_int(struct reading *r, int64_t v)
+{
+    set_uint(r, v < 0 ? -(uint64_t)v : (uint64_t)v);
+    r->high = v < 0 ? -r->high : r->high;
+    r->low = v < 0 ? -r->low : r->low;
+}
+
+/* Those above 2^63 are text (sql_result), which sqlite3_value_numeric_type would turn into a double for good.
+ */
+static bool set_value(struct reading *r, sqlite3_value *v)
 {
     uint64_t large;
     if (sqlite3_value_type(v) == SQLITE_TEXT &&
         num_parse_uint(slice_of((const char *)sqlite3_value_text(v), (size_t)sqlite3_value_bytes(v)),
-                       &large) == 0) {
-        *out = large;
-        return true;
-    }
-    if (!is_number(v))
+                       &large) == 0)
+        set_uint(r, large);
+    else if (!is_number(v))
         return false;
-    *out = sqlite3_value_type(v) == SQLITE_INTEGER ? (long double)sqlite3_value_int64(v)
-                                                   : (long double)sqlite3_value_double(v);
+    else if (sqlite3_value_type(v) == SQLITE_INTEGER)
+        set_int(r, sqlite3_value_int64(v));
+    else
+        r->high = sqlite3_value_double(v);
     return true;
 }
 
 static bool get_reading(sqlite3_value **argv, struct reading *out)
 {
-    long double value;
-    if (!exact_value(argv[1], &value) || !is_number(argv[0]))
+    *out = (struct reading){.low = 0};
+    if (!set_value(out, argv[1]) || !is_number(argv[0]))
         return false;
-    out->high = (double)value;
-    out->low = isfinite(out->high) ? (double)(value - out->high) : 0;
     out->time_ns = sqlite3_value_int64(argv[0]);
     return true;
 }
@@ -140,14 +147,23 @@ static void counter_leave(sqlite3_context *to, int argc, sqlite3_value **argv)
         k->first++;
 }
 
+static double difference(const struct reading *from, const struct reading *to)
+{
+    return (to->high - from->high) + (to->low - from->low);
+}
+
+/* Of the same time the larger is the later: a counter grows. */
 static int compare_readings(const void *a, const void *b)
 {
     const struct reading *x = a, *y = b;
-    return (x->time_ns > y->time_ns) - (x->time_ns < y->time_ns);
+    if (x->time_ns != y->time_ns)
+        return x->time_ns > y->time_ns ? 1 : -1;
+    double d = difference(y, x);
+    return (d > 0) - (d < 0);
 }
 
-/* What it gained, and in how long. false: fewer than two readings, or no memory, which is said. */
-static bool counter_gain(sqlite3_context *to, double *gain, int64_t *ns)
+/* What it gained, and in how many ns. false: fewer than two readings, or no memory, which is said. */
+static bool counter_gain(sqlite3_context *to, double *gain, uint64_t *ns)
 {
     const struct kept *k = sqlite3_aggregate_context(to, 0);
     size_t n = k ? k->n - k->first : 0;
@@ -159,12 +175,12 @@ static bool counter_gain(sqlite3_context *to, double *gain, int64_t *ns)
         return false;
     }
     qsort(r, n, sizeof *r, compare_readings);
-    long double sum = 0;
-    for (size_t i = 1; i < n; i++)
-        sum +=
-            value_of(&r[i]) >= value_of(&r[i - 1]) ? value_of(&r[i]) - value_of(&r[i - 1]) : value_of(&r[i]);
-    *gain = (double)sum;
-    *ns = r[n - 1].time_ns - r[0].time_ns;
+    *gain = 0;
+    for (size_t i = 1; i < n; i++) {
+        double d = difference(&r[i - 1], &r[i]);
+        *gain += d >= 0 ? d : r[i].high + r[i].low;
+    }
+    *ns = (uint64_t)r[n - 1].time_ns - (uint64_t)r[0].time_ns;
     sqlite3_free(r);
     return true;
 }
@@ -172,7 +188,7 @@ static bool counter_gain(sqlite3_context *to, double *gain, int64_t *ns)
 static void increase_value(sqlite3_context *to)
 {
     double gain;
-    int64_t ns;
+    uint64_t ns;
     if (counter_gain(to, &gain, &ns))
         sqlite3_result_double(to, gain);
 }
@@ -186,7 +202,7 @@ static void increase_final(sqlite3_context *to)
 static void rate_value(sqlite3_context *to)
 {
     double gain;
-    int64_t ns;
+    uint64_t ns;
     if (counter_gain(to, &gain, &ns) && ns > 0)
         sqlite3_result_double(to, gain * 1e9 / (double)ns);
 }

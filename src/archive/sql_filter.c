@@ -391,20 +391,20 @@ bool sql_test_text(const struct sql_test *t, struct slice text)
 
 static bool is_int_within(const struct sql_test *t, int64_t v)
 {
-    return v >= t->least && v <= t->most && (double)v >= t->low && (double)v <= t->high;
+    return (v >= t->least) & (v <= t->most) & ((double)v >= t->low) & ((double)v <= t->high);
 }
 
 /* Above the integers of SQLite's only the largest end lets through. */
 static bool is_uint_within(const struct sql_test *t, uint64_t v)
 {
-    if (v <= INT64_MAX)
-        return is_int_within(t, (int64_t)v);
-    return t->most == INT64_MAX && (double)v >= t->low && (double)v <= t->high;
+    bool is_int = v <= INT64_MAX, is_above = t->most == INT64_MAX;
+    bool is_whole = ((int64_t)v >= t->least) & ((int64_t)v <= t->most);
+    return ((is_int & is_whole) | (!is_int & is_above)) & ((double)v >= t->low) & ((double)v <= t->high);
 }
 
 static bool is_float_within(const struct sql_test *t, double v)
 {
-    return v >= t->low && v <= t->high;
+    return (v >= t->low) & (v <= t->high);
 }
 
 static bool passes(const struct sql_test *t, struct value v)
@@ -525,10 +525,15 @@ bool sql_test_is_sure(const struct sql_test *t, const struct column_summary *s, 
     return s->min.type != VALUE_NONE && passes(t, s->min) && passes(t, s->max);
 }
 
-/* One loop a type, with nothing in it but the comparison, so that the compiler makes vectors of it. */
-#define KEEP_WITHIN(c, member, within)    \
-    for (uint32_t i = 0; i < n_rows; i++) \
-    keep[i] &= within(t, (c)->member[i])
+/* One loop a type, with nothing in it but the comparison where every row has a value, so that the compiler
+ * makes vectors of it. */
+#define KEEP_WITHIN(member, within)                          \
+    do {                                                     \
+        for (uint32_t i = 0; !c->present && i < n_rows; i++) \
+            keep[i] &= within(t, c->member[i]);              \
+        for (uint32_t i = 0; c->present && i < n_rows; i++)  \
+            keep[i] = keep[i] && within(t, c->member[i]);    \
+    } while (0)
 
 void sql_test_rows(const struct sql_test *t, const struct column *c, uint32_t n_rows, bool *keep)
 {
@@ -538,13 +543,13 @@ void sql_test_rows(const struct sql_test *t, const struct column *c, uint32_t n_
         for (uint32_t i = 0; i < n_rows; i++)
             keep[i] = keep[i] && sql_test_text(t, value_slice(column_value(c, i)));
     } else if (t->kind == TEST_RANGE && c->type == VALUE_FLOAT) {
-        KEEP_WITHIN(c, f, is_float_within);
+        KEEP_WITHIN(f, is_float_within);
     } else if (t->kind == TEST_RANGE && c->type == VALUE_INT) {
-        KEEP_WITHIN(c, i, is_int_within);
+        KEEP_WITHIN(i, is_int_within);
     } else if (t->kind == TEST_RANGE && !value_is_text(c->type)) {
-        KEEP_WITHIN(c, u, is_uint_within);
+        KEEP_WITHIN(u, is_uint_within);
     } else if (t->kind == TEST_HAS && c->type == VALUE_FLOAT) {
         for (uint32_t i = 0; i < n_rows; i++)
-            keep[i] &= !isnan(c->f[i]);
+            keep[i] = keep[i] && !isnan(c->f[i]);
     }
 }

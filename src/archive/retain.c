@@ -24,12 +24,14 @@ static struct slice trim(struct slice s)
 
 static int parse_rule(struct slice text, struct retain_rule *out, struct diag *why)
 {
-    const char *equals = memrchr(text.p, '=', text.n);
-    if (!equals || equals == text.p)
+    size_t equals = text.n;
+    while (equals > 0 && text.p[equals - 1] != '=')
+        equals--;
+    if (equals < 2)
         return diag_set(why, E_PROTO, 0, "\"%.*s\" does not say how long; write \"cpu*=30d\"",
                         SLICE_ARG(text));
-    out->pattern = trim(slice_of(text.p, (size_t)(equals - text.p)));
-    struct slice age = trim(slice_from(text, (size_t)(equals - text.p) + 1));
+    out->pattern = trim(slice_of(text.p, equals - 1));
+    struct slice age = trim(slice_from(text, equals));
     if (num_parse_duration(age, &out->age_ns) < 0 || out->age_ns <= 0)
         return diag_set(why, E_PROTO, 0, "\"%.*s\" is no age; write 12h, 30d", SLICE_ARG(age));
     if (!text_glob_is_closed(out->pattern))
@@ -50,9 +52,12 @@ int retain_rules_init(struct retain_rules *r, const char *text, struct diag *why
     struct slice all = slice_str(text ? text : "");
     struct retain_rules rules = {.text = mem_try_alloc(all.n + 1),
                                  .rules = mem_try_alloc(count_rules(all) * sizeof *rules.rules)};
-    int e = rules.text && rules.rules ? 0 : -ENOMEM;
-    if (e == 0 && all.n)
-        memcpy(rules.text, all.p, all.n);
+    int e = 0;
+    if (!rules.text || !rules.rules) {
+        retain_rules_fini(&rules);
+        return -ENOMEM;
+    }
+    memcpy(rules.text, all.p, all.n);
     struct slice left = slice_of(rules.text, all.n);
     while (e == 0 && left.n) {
         const char *comma = memchr(left.p, ',', left.n);

@@ -117,7 +117,7 @@ int scan_open(struct view *v, const struct scan_spec *spec, struct scan **out)
     s->v = v;
     s->spec = *spec;
     s->is_of_all = spec->name.n == 0;
-    s->table = view_table(v, spec->name);
+    s->table = s->is_of_all ? NULL : view_table(v, spec->name);
     int r = s->table || s->is_of_all ? collect_sections(s) : 0;
     if (r < 0) {
         scan_close(s);

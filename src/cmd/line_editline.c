@@ -102,8 +102,9 @@ static void set_keys(EditLine *e)
     /* What of it libedit does not know is as without. */
     (void)el_set(e, EL_EDITOR, "emacs");
     (void)el_set(e, EL_SETTY, "-d", "-isig", NULL);
-    (void)el_set(e, EL_ADDFN, "gridline-interrupt", "ends the line", on_interrupt);
-    (void)el_set(e, EL_ADDFN, "gridline-complete", "completes a word", on_complete);
+    /* By the wide call, which keeps these; the other keeps copies, and never frees them. */
+    (void)el_wset(e, EL_ADDFN, L"gridline-interrupt", L"ends the line", on_interrupt);
+    (void)el_wset(e, EL_ADDFN, L"gridline-complete", L"completes a word", on_complete);
     (void)el_set(e, EL_BIND, "^C", "gridline-interrupt", NULL);
     (void)el_set(e, EL_BIND, "^I", "gridline-complete", NULL);
     (void)el_set(e, EL_BIND, "^R", "em-inc-search-prev", NULL);

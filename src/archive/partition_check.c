@@ -157,7 +157,7 @@ int partition_check(const char *dir, const char *name, partition_damage_fn *fn, 
             return diag_set(why, r, 0, "%s/%s: %s", dir, name, err_text(r));
     }
     if (r == E_DAMAGE || r == -ENOENT) /* without tables: they may be in a log that is damaged */
-        return salvage_check(dir, name, fn, arg, out, why);
+        return salvage_check(dir, name, r == -ENOENT, fn, arg, out, why);
     if (r == 0)
         *out = health;
     return r;

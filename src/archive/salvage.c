@@ -623,7 +623,7 @@ static void say_rest(const struct salvage *s)
         checking_say(&s->c, 0, "the state is lost, and how many blobs there were", NULL);
 }
 
-int salvage_check(const char *dir, const char *name, partition_damage_fn *fn, void *arg,
+int salvage_check(const char *dir, const char *name, bool is_empty, partition_damage_fn *fn, void *arg,
                   struct partition_health *out, struct diag *why)
 {
     struct strbuf path = {0};
@@ -632,12 +632,15 @@ int salvage_check(const char *dir, const char *name, partition_damage_fn *fn, vo
     struct salvage s = {.c = {.file = path.p, .fn = fn, .arg = arg, .health = &health},
                         .pages = {.file = -1, .log = -1}};
     int r = strbuf_failed(&path) ? -ENOMEM : collect(&s, path.p);
-    if (r == 0) {
+    bool is_begun = r == 0 && is_empty && s.n_blobs == 0 && !s.has_state; /* and a crash came */
+    if (is_begun) {
+        health.is_broken = false;
+    } else if (r == 0) {
         checking_say(&s.c, 0, "SQLite can't read this file; it can be made again from what is right in it",
                      NULL);
         r = give_all(&s);
     }
-    if (r == 0)
+    if (r == 0 && !is_begun)
         say_rest(&s);
     salvage_fini(&s);
     if (r < 0)

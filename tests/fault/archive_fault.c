@@ -282,7 +282,13 @@ void fault_check(const struct source *s, const char *path, uint64_t promised, co
     archive_close(a);
     check_folder(path, where);
     a = open_whole(path, where);
-    check_upkeep(s, a, where);
+    static unsigned checks;
+    if (++checks % 4 == 0) { /* most of the time goes into these */
+        check_upkeep(s, a, where);
+        archive_close(a);
+        check_folder(path, where);
+        return;
+    }
+    check_rows(s, a, s->n, where);
     archive_close(a);
-    check_folder(path, where);
 }

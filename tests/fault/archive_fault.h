@@ -36,8 +36,8 @@ void fault_run_end(struct fault_run *run);
 
 /* The archive of a run that was cut off: what was promised is there at once; the source is read again from
  * where the archive says; then everything is there once, the counts add up, every partition is sound,
- * nothing was set aside as damaged, and it is the same when opened again, and when it has been merged; and
- * tiers count each row once. where: said on failure. */
+ * nothing was set aside as damaged, and it is the same when opened again; every fourth time also when it has
+ * been merged, and tiers count each row once. where: said on failure. */
 void fault_check(const struct source *s, const char *path, uint64_t promised, const char *where);
 
 #endif

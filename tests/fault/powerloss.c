@@ -247,8 +247,8 @@ static int walk_first(const char *path, const struct stat *st, int kind, struct 
     return 0;
 }
 
-struct powerloss *powerloss_begin(const char *root,
-                                  int (*before)(void *arg, const struct disk_op *op, size_t *n), void *arg)
+static struct powerloss *create(const char *root,
+                                int (*before)(void *arg, const struct disk_op *op, size_t *n), void *arg)
 {
     struct powerloss *p = mem_alloc(sizeof *p);
     p->before = before;
@@ -258,9 +258,97 @@ struct powerloss *powerloss_begin(const char *root,
     assert_non_null(realpath(root, p->root));
     struct disk_watch w = {.before = watch_before, .after = watch_after, .arg = p};
     disk_calls_watch(p->root, &w);
+    return p;
+}
+
+struct powerloss *powerloss_begin(const char *root,
+                                  int (*before)(void *arg, const struct disk_op *op, size_t *n), void *arg)
+{
+    struct powerloss *p = create(root, before, arg);
     walked = p;
     assert_int_equal(nftw(p->root, walk_first, 16, FTW_PHYS), 0);
     p->n_files = p->n_first;
+    return p;
+}
+
+/* ---------------------------------------------------------------- after kill -9 */
+
+/* The other recording's files by their numbers here. */
+struct killed {
+    struct powerloss *p, *of;
+    uint64_t *number; /* by the other's; 0 = it has none yet */
+};
+
+static uint64_t number_of(struct killed *k, uint64_t file)
+{
+    char name[40];
+    if (k->number[file])
+        return k->number[file];
+    (void)snprintf(name, sizeof name, "gone %llu", (unsigned long long)file); /* there is no such path */
+    return k->number[file] = disk_calls_file(name);
+}
+
+/* What was synced is what this recording begins with. */
+static void begin_with_safe(struct killed *k)
+{
+    struct powerloss *p = k->p;
+    for (size_t i = 0; i < k->of->now.n; i++)
+        if (k->of->now.of[i].file)
+            k->number[k->of->now.of[i].file] = disk_calls_file(k->of->now.of[i].path);
+    p->n_first = 1;
+    for (uint64_t i = 1; i < k->of->n_files; i++)
+        if (number_of(k, i) >= p->n_first)
+            p->n_first = number_of(k, i) + 1;
+    p->first_files = mem_alloc(p->n_first * sizeof *p->first_files);
+    for (uint64_t i = 1; i < k->of->n_files; i++)
+        copy_bytes(&p->first_files[number_of(k, i)], &k->of->files[i].safe);
+    for (size_t i = 0; i < k->of->safe.n; i++) {
+        const struct name *n = &k->of->safe.of[i];
+        put_name(&p->first, copy_of(n->path), n->file ? number_of(k, n->file) : 0);
+    }
+    p->n_files = p->n_first;
+}
+
+static bool is_same_name(struct names *names, const struct name *n)
+{
+    const struct name *found = find(names, n->path);
+    return found && found->file == n->file;
+}
+
+/* And what was not synced is what happens first. */
+static void record_the_rest(struct killed *k)
+{
+    struct powerloss *of = k->of;
+    for (size_t i = 0; i < of->safe.n; i++)
+        if (!is_same_name(&of->now, &of->safe.of[i]))
+            record(k->p, &(struct disk_op){.call = CALL_UNLINK, .path = of->safe.of[i].path}, false);
+    for (size_t i = 0; i < of->now.n; i++) {
+        const struct name *n = &of->now.of[i];
+        struct disk_op op = {.call = n->file ? CALL_CREATE : CALL_MKDIR, .path = n->path};
+        op.file = n->file ? number_of(k, n->file) : 0;
+        if (!is_same_name(&of->safe, n))
+            record(k->p, &op, false);
+        const struct file *f = &of->files[n->file];
+        if (!n->file || f->n_pending == 0)
+            continue;
+        op.call = CALL_TRUNCATE;
+        op.offset = f->now.n;
+        record(k->p, &op, false);
+        op = (struct disk_op){
+            .call = CALL_WRITE, .path = n->path, .file = op.file, .bytes = f->now.p, .n = f->now.n};
+        if (f->now.n)
+            record(k->p, &op, false);
+    }
+}
+
+struct powerloss *powerloss_begin_killed(struct powerloss *of, size_t point, const char *root)
+{
+    powerloss_make(of, point, POWERLOSS_ALL, 0, root);
+    struct powerloss *p = create(root, NULL, NULL);
+    struct killed k = {p, of, mem_alloc((of->n_files + 1) * sizeof *k.number)};
+    begin_with_safe(&k);
+    record_the_rest(&k);
+    mem_free(k.number);
     return p;
 }
 

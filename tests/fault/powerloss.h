@@ -35,6 +35,10 @@ struct powerloss;
  * fails). */
 struct powerloss *powerloss_begin(const char *root,
                                   int (*before)(void *arg, const struct disk_op *op, size_t *n), void *arg);
+/* The same in `root`, which is made as it would be after kill -9 at that point of another recording:
+ * everything is there, but what was not synced is not safe yet, and whoever goes on with it does not know
+ * that. The points before powerloss_points of now are of the time before. */
+struct powerloss *powerloss_begin_killed(struct powerloss *of, size_t point, const char *root);
 /* No more is recorded. */
 void powerloss_end(struct powerloss *p);
 void powerloss_free(struct powerloss *p); /* ends it, too; NULL is fine */

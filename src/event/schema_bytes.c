@@ -37,6 +37,28 @@ static int refuse(const char **what, const char *text)
     return E_PROTO;
 }
 
+static bool is_field(struct cursor *c, const struct field *f)
+{
+    uint8_t type = cursor_u8(c), tags = cursor_u8(c);
+    return type == f->type && tags == (f->role << 4 | f->kind) && slice_eq(read_short_text(c), f->name) &&
+           slice_eq(read_short_text(c), f->unit) && slice_eq(read_short_text(c), f->help);
+}
+
+bool schema_read_known(struct cursor *c, const struct schema *s)
+{
+    struct cursor at = *c;
+    if (cursor_u64(&at) != s->hash || !slice_eq(read_short_text(&at), s->name) ||
+        cursor_varint(&at) != s->n_fields)
+        return false;
+    for (uint32_t i = 0; i < s->n_fields; i++)
+        if (!is_field(&at, &s->fields[i]))
+            return false;
+    if (at.bad)
+        return false;
+    *c = at;
+    return true;
+}
+
 int schema_read(struct cursor *c, struct schema **out, const char **what)
 {
     struct field fields[EVENT_FIELDS_MAX];

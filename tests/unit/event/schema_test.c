@@ -4,6 +4,7 @@
 #include "base/err.h"
 #include "base/mem.h"
 #include "event/schema.h"
+#include "event/schema_bytes.h"
 
 #include <errno.h>
 
@@ -135,11 +136,52 @@ static void test_no_memory(void **state)
     }
 }
 
+/* One that is known is read without making it; whatever byte is another, or missing, it is not that one, and
+ * the cursor stays. */
+static void test_read_known(void **state)
+{
+    (void)state;
+    const struct field fields[] = {
+        {.name = SLICE_LIT("device"), .type = VALUE_TEXT, .role = ROLE_KEY},
+        {.name = SLICE_LIT("bytes"),
+         .unit = SLICE_LIT("B"),
+         .help = SLICE_LIT("so many"),
+         .type = VALUE_UINT,
+         .kind = KIND_COUNTER},
+    };
+    struct strbuf bytes = {0};
+    struct schema *s;
+    assert_int_equal(schema_create(SLICE_LIT("disk"), fields, 2, &s), 0);
+    schema_write(&bytes, s);
+    size_t n = bytes.n;
+    strbuf_add_char(&bytes, 'x'); /* what follows is not its */
+    struct cursor c = cursor_of(strbuf_slice(&bytes));
+    assert_true(schema_read_known(&c, s));
+    assert_int_equal(cursor_left(&c), 1);
+    for (size_t i = 0; i < n; i++) {
+        c = cursor_of(slice_of(bytes.p, i));
+        assert_false(schema_read_known(&c, s));
+        assert_int_equal(cursor_left(&c), i);
+        assert_false(c.bad);
+        for (unsigned bit = 0; bit < 8; bit++) {
+            bytes.p[i] ^= (char)(1u << bit);
+            c = cursor_of(strbuf_slice(&bytes));
+            assert_false(schema_read_known(&c, s));
+            assert_int_equal(cursor_left(&c), bytes.n);
+            bytes.p[i] ^= (char)(1u << bit);
+        }
+    }
+    schema_unref(s);
+    strbuf_fini(&bytes);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_learn_grows), cmocka_unit_test(test_refuses), cmocka_unit_test(test_field_limit),
-        cmocka_unit_test(test_name_limit),  cmocka_unit_test(test_intern),  cmocka_unit_test(test_no_memory),
+        cmocka_unit_test(test_learn_grows), cmocka_unit_test(test_refuses),
+        cmocka_unit_test(test_field_limit), cmocka_unit_test(test_name_limit),
+        cmocka_unit_test(test_intern),      cmocka_unit_test(test_no_memory),
+        cmocka_unit_test(test_read_known),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

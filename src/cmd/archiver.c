@@ -17,7 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { TICK_MS = 250, BETWEEN_TICKS = 256 /* batches */ };
+enum { TICK_MS = 250, BETWEEN_TICKS = 16384 /* events, about: heads are bounded at ticks only */ };
 
 struct call {
     void (*fn)(void *arg, struct archive *archive);
@@ -204,14 +204,14 @@ static int next_item(struct archiver *a, uint64_t settled)
 static bool read_some(struct archiver *a, uint64_t number, uint64_t settled)
 {
     int r = open_journal(a, number);
-    for (size_t i = 0; r >= 0; i++) {
+    for (size_t n = 0; r >= 0; n += a->item.kind == JOURNAL_BATCH ? a->item.batch->n : 1) {
         r = next_item(a, settled);
         if (r < 0)
             break;
         bool is_next = r == 0 || a->item.first != a->record;
         if (is_next)
             end_record(a);
-        if (r == 0 || (is_next && i >= BETWEEN_TICKS))
+        if (r == 0 || (is_next && n >= BETWEEN_TICKS))
             return r > 0;
         r = take(a);
     }

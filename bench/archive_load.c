@@ -9,7 +9,8 @@
  * streams of one event name have in common: the same labels and the same fields.
  *
  * Everything is encoded before the first byte is sent. Says that it is ready, waits for a line on stdin,
- * sends within the windows of WELCOME, and waits until everything is acknowledged. */
+ * sends with at most AHEAD bytes that are not acknowledged, about as many samples as the peers' loader has in
+ * a request of ClickHouse's, and waits until everything is. */
 #include "base/clock.h"
 #include "base/mem.h"
 #include "consumers/drain.h"
@@ -27,7 +28,7 @@ enum {
     KEYS_MAX = 32,
     VALUES_MAX = KEYS_MAX + FIELDS_MAX,
     SHAPES_MAX = 4096,
-    AHEAD = 2 << 20 /* all senders together; the window of each is larger */
+    AHEAD = 512 << 10 /* all senders together; the window of each is larger */
 };
 
 /* A stream of one host, ready to be written. */

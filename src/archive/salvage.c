@@ -623,6 +623,13 @@ static void say_rest(const struct salvage *s)
         checking_say(&s->c, 0, "the state is lost, and how many blobs there were", NULL);
 }
 
+/* Has anything been written behind the file? */
+static bool has_log(const struct salvage *s)
+{
+    struct stat st;
+    return s->pages.log >= 0 && (fstat(s->pages.log, &st) < 0 || st.st_size > 0);
+}
+
 int salvage_check(const char *dir, const char *name, bool is_empty, partition_damage_fn *fn, void *arg,
                   struct partition_health *out, struct diag *why)
 {
@@ -632,7 +639,8 @@ int salvage_check(const char *dir, const char *name, bool is_empty, partition_da
     struct salvage s = {.c = {.file = path.p, .fn = fn, .arg = arg, .health = &health},
                         .pages = {.file = -1, .log = -1}};
     int r = strbuf_failed(&path) ? -ENOMEM : collect(&s, path.p);
-    bool is_begun = r == 0 && is_empty && s.n_blobs == 0 && !s.has_state; /* and a crash came */
+    bool is_begun =
+        r == 0 && is_empty && s.n_blobs == 0 && !s.has_state && !has_log(&s); /* and a crash came */
     if (is_begun) {
         health.is_broken = false;
     } else if (r == 0) {

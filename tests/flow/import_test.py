@@ -20,6 +20,7 @@ from grid import Gateway, wait_for
 
 GRIDLINE, GATEWAY = sys.argv[2:4]
 OK, FAILED, USAGE, NOT_FOUND, PARTLY, NOT_ALLOWED = range(6)
+KEEP = "archive.keep=*=36600d"  # these are old events
 READABLE = {"ulm": ".ulm", "bp": ".bp", "ndjson": ".ndjson", "xml": ".xml", "binary": ".glb"}
 
 
@@ -366,7 +367,7 @@ def case_folder_killed(work):
 
 def case_busy(work):
     """A folder that a gateway writes is not for others."""
-    g = Gateway(GATEWAY, work, "gateway", "127.0.0.1:0", settings=[f"archive.dir={work}/archive"]).start()
+    g = Gateway(GATEWAY, work, "gateway", "127.0.0.1:0", settings=[f"archive.dir={work}/archive", KEEP]).start()
     path = write(work + "/events.ndjson", events(50))
     out = run("--archive", work + "/archive", path)
     assert out.returncode == FAILED and "written by another process" in out.stderr, out
@@ -378,7 +379,7 @@ def case_busy(work):
 
 def case_export(work):
     """Out of a gateway, while it runs, what has just come and what is on disk; with origins it is known elsewhere."""
-    g = Gateway(GATEWAY, work, "gateway", "127.0.0.1:0", settings=[f"archive.dir={work}/archive"]).start()
+    g = Gateway(GATEWAY, work, "gateway", "127.0.0.1:0", settings=[f"archive.dir={work}/archive", KEEP]).start()
     path = write(work + "/events.ndjson", events(9000))
     id = into(g, path)[0][0]["id"]
     want = read_as_json(path)
@@ -417,7 +418,7 @@ def case_export(work):
 
 def case_baseline(work):
     """Set, listed, replaced and removed, at a gateway and in a folder; kept over a restart."""
-    g = Gateway(GATEWAY, work, "gateway", "127.0.0.1:0", settings=[f"archive.dir={work}/archive"]).start()
+    g = Gateway(GATEWAY, work, "gateway", "127.0.0.1:0", settings=[f"archive.dir={work}/archive", KEEP]).start()
     at_gateway, in_folder = ["--gateway", "unix:" + g.socket], ["--archive", work + "/archive"]
 
     def baseline(where, *argv, code=OK):
@@ -475,7 +476,7 @@ def workload(start, hop_s, used, seed):
 
 def case_deviations(work):
     """NL-7: one statement lists the hop that has become slower and the metric that is higher, and nothing else."""
-    g = Gateway(GATEWAY, work, "gateway", "127.0.0.1:0", settings=[f"archive.dir={work}/archive"]).start()
+    g = Gateway(GATEWAY, work, "gateway", "127.0.0.1:0", settings=[f"archive.dir={work}/archive", KEEP]).start()
     start = 1_790_000_000
     into(g, write(work + "/good.ndjson", workload(start, 0.3, 70, 1)),
          write(work + "/same.ndjson", workload(start + 3600, 0.3, 70, 2)),
@@ -495,7 +496,7 @@ def case_deviations(work):
 
 def case_directory(work):
     """The directory lists the archive: what it holds, and that it works."""
-    g = Gateway(GATEWAY, work, "gateway", "127.0.0.1:0", settings=[f"archive.dir={work}/archive"]).start()
+    g = Gateway(GATEWAY, work, "gateway", "127.0.0.1:0", settings=[f"archive.dir={work}/archive", KEEP]).start()
     into(g, write(work + "/events.ndjson", events(500)))
 
     def entry():
@@ -512,7 +513,7 @@ def case_cardinality(work):
     """A producer with too many streams: nothing is lost, the rows beyond are counted, and the ledger says whose they are."""
     limit, samples = 4, 3
     g = Gateway(GATEWAY, work, "gateway", "127.0.0.1:0",
-                settings=[f"archive.dir={work}/archive", f"archive.streams={limit}"]).start()
+                settings=[f"archive.dir={work}/archive", KEEP, f"archive.streams={limit}"]).start()
     root = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "fixtures", "hosts", "many-disks")
     many, few = work + "/many.glb", write(work + "/few.ndjson", events(100))
     subprocess.run([GRIDLINE, "sense", "disk", "-n", str(samples), "-i", "10ms", "--root", root, "-t", "binary", "-o", many],

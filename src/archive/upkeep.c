@@ -250,7 +250,9 @@ static int inspect(struct upkeep *u, struct raw *raw)
     raw->least_ns = INT64_MAX;
     raw->most_ns = 0;
     r = partition_sections(p, SLICE_LIT(""), INT64_MIN, INT64_MAX, see_name, both);
-    raw->gen = gen;
+    if (r < 0 || raw->most_ns == 0) /* nobody knows, or a crash has left it empty: nothing goes for that */
+        raw->least_ns = raw->most_ns = retain_rules_longest(&u->rules);
+    raw->gen = r < 0 ? 0 : gen;
     raw->is_closed = is_closed;
     raw->stage = MERGE_RAW;
     return r;

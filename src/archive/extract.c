@@ -225,8 +225,10 @@ static int open_scan(struct extract *x, const struct table_def *t, int64_t from_
 /* The next piece of time: a partition, or what is before the next one. false: it was the last. */
 static bool next_segment(struct extract *x)
 {
+    if (x->has_segment && x->is_last_segment)
+        return false;
     int64_t from = x->has_segment ? x->segment_to + 1 : x->spec.from_ns;
-    if ((x->has_segment && (x->is_last_segment || x->segment_to == INT64_MAX)) || from > x->spec.to_ns)
+    if (from > x->spec.to_ns)
         return false;
     int64_t to = x->spec.to_ns;
     for (; x->next_partition < view_partitions(x->view); x->next_partition++) {

@@ -39,9 +39,23 @@ static void forget(struct directories *d, struct directory_entry *e)
     entry_destroy(e);
 }
 
-/* The oldest give way that nobody uses. */
+static void set_size(struct directories *d, struct directory_entry *e)
+{
+    d->size_bytes -= e->size_bytes;
+    e->size_bytes = sizeof *e + e->arena.total + e->body.cap;
+    d->size_bytes += e->size_bytes;
+}
+
+/* The oldest give way that nobody uses: bodies first, as a look for one id needs every directory, and of
+ * bodies only a few. */
 static void shrink(struct directories *d)
 {
+    for (struct directory_entry *e = d->oldest; e && d->size_bytes > d->max_bytes; e = e->newer) {
+        if (e->uses || !e->body.cap)
+            continue;
+        strbuf_fini(&e->body);
+        set_size(d, e);
+    }
     for (struct directory_entry *e = d->oldest, *next; e && d->size_bytes > d->max_bytes; e = next) {
         next = e->newer;
         if (e->uses == 0)
@@ -54,13 +68,6 @@ void directories_fini(struct directories *d)
     while (d->oldest)
         forget(d, d->oldest);
     map_fini(&d->all);
-}
-
-static void set_size(struct directories *d, struct directory_entry *e)
-{
-    d->size_bytes -= e->size_bytes;
-    e->size_bytes = sizeof *e + e->arena.total + e->body.cap;
-    d->size_bytes += e->size_bytes;
 }
 
 static int read_entry(struct partition *p, struct directory_entry *e)

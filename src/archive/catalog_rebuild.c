@@ -99,15 +99,15 @@ int catalog_gather(struct catalog *c)
 /* ---------------------------------------------------------------- comparing */
 
 /* Records up to `had` of the source were in the partition, now there are those up to `has`: they are read
- * again from there. But if there are rows without marks, nobody knows which records these are of: reading any
- * again could bring them twice. */
+ * again from there. But if there are rows and the source's mark was lost, nobody knows which records these are
+ * of: reading any again could bring them twice. */
 static int set_back_source(struct catalog *c, const char *name, struct partition *p, bool lacks_marks,
                            const struct archive_source *s, uint64_t had)
 {
     uint64_t has = partition_mark(p, s);
     if (has >= had)
         return 0;
-    if (lacks_marks) {
+    if (lacks_marks && has == 0) {
         catalog_say(c, "%s: records up to %llu of a source may be gone from it; they are not read again",
                     name, (unsigned long long)had);
         return partition_set_mark(p, s, had);
@@ -164,27 +164,14 @@ static int look_at(struct catalog *c, const char *name, uint64_t had, uint64_t *
     return r;
 }
 
-static void count_mark(void *arg, const struct partition_mark *m)
-{
-    (void)m;
-    ++*(size_t *)arg;
-}
-
-/* Rows come with marks: where there is one, they are what they were. */
-static bool has_marks(struct partition *p)
-{
-    size_t n = 0;
-    return partition_marks(p, count_mark, &n) == 0 && n > 0;
-}
-
 /* What there is now, and where sources go on. */
-static int take_mended(struct catalog *c, const char *name, bool has_rows)
+static int take_mended(struct catalog *c, const char *name, bool lacks_marks)
 {
     struct partition *p = NULL;
     struct diag why = {0};
     int r = partition_open(c->dir, name, PARTITION_WRITE, NULL, &p, &why);
     if (r == 0)
-        r = set_back(c, name, p, has_rows && !has_marks(p));
+        r = set_back(c, name, p, lacks_marks);
     if (r == 0)
         catalog_note_partition(c, p);
     partition_close(p);
@@ -203,7 +190,7 @@ int catalog_salvage(struct catalog *c, const char *name, uint64_t *lost)
     catalog_say(c, "%s was made again: %llu rows, %llu are lost; what was damaged is kept beside it", name,
                 (unsigned long long)health.rows, (unsigned long long)health.bad_rows);
     *lost = health.bad_rows;
-    return take_mended(c, name, health.rows > 0);
+    return take_mended(c, name, health.rows > 0 && health.has_lost_marks);
 }
 
 /* The partition has more than the catalogue knows: a flush did not come to its end, or the catalogue has lost

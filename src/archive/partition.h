@@ -117,6 +117,7 @@ struct partition_health {
     uint64_t blobs, chunks, rows, bytes;      /* that are fine */
     uint64_t bad_blobs, bad_chunks, bad_rows; /* bad_rows: those of chunks whose directory can be read */
     bool is_broken;                           /* SQLite itself can't read all of it */
+    bool has_lost_marks;                      /* salvaged: not all marks were there, or how many there were */
 };
 int partition_check(const char *dir, const char *name, partition_damage_fn *fn, void *arg,
                     struct partition_health *out, struct diag *why);

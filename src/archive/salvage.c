@@ -617,6 +617,7 @@ static int collect(struct salvage *s, const char *path)
 /* What else is not there. */
 static void say_rest(const struct salvage *s)
 {
+    s->c.health->has_lost_marks = !s->has_state || s->n_marks < s->state.n_marks;
     if (s->has_state && s->n_marks < s->state.n_marks)
         checking_say(&s->c, 0, "marks are lost", NULL);
     if (!s->has_state)

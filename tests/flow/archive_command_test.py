@@ -15,6 +15,7 @@ import grid
 from grid import Gateway, wait_for
 
 GRIDLINE, GATEWAY = sys.argv[2:4]
+KEEP = "archive.keep=*=36600d"  # these are old events
 OK, FAILED, USAGE, NOT_FOUND, PARTLY, NOT_ALLOWED = range(6)
 N = 3000
 
@@ -118,7 +119,7 @@ def case_repair(work):
     assert row["stored"] == 0 and row["again"] == N, row
 
     # A folder that a gateway writes is not repaired.
-    g = Gateway(GATEWAY, work, "gateway", "127.0.0.1:0", settings=[f"archive.dir={folder}"]).start()
+    g = Gateway(GATEWAY, work, "gateway", "127.0.0.1:0", settings=[f"archive.dir={folder}", KEEP]).start()
     out = gridline("archive", "repair", "--archive", folder)
     assert out.returncode == FAILED and "another process" in out.stderr, out
     g.stop()
@@ -153,7 +154,7 @@ def case_backup(work):
     """Copies are made while events come; each of them, with the gateway's journal, becomes the whole again."""
     folder = work + "/archive"
     g = Gateway(GATEWAY, work, "gateway", "127.0.0.1:0",
-                settings=[f"archive.dir={folder}", "archive.flush=1s", "archive.memory=1MiB", "archive.partition=1h"]).start()
+                settings=[f"archive.dir={folder}", "archive.flush=1s", "archive.memory=1MiB", "archive.partition=1h", KEEP]).start()
     n, pieces, copies = 40000, 4, []
     for i in range(pieces):
         path = write(f"{work}/events{i}.ndjson", events(n // pieces, n // pieces * i))
@@ -182,7 +183,7 @@ def case_backup(work):
     assert held == sorted(held) and held[-1] > 0, held
     for to in (copies[0], copies[len(copies) // 2], copies[-1]):
         other = Gateway(GATEWAY, work, os.path.basename(to) + ".gateway", "127.0.0.1:0",
-                        settings=[f"archive.dir={to}", "archive.flush=1s", "archive.partition=1h"])
+                        settings=[f"archive.dir={to}", "archive.flush=1s", "archive.partition=1h", KEEP])
         shutil.copytree(g.journal, other.journal)
         other.start()
         wait_for(lambda: len(numbers(to)) >= n, "the copy to have everything")

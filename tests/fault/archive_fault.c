@@ -16,6 +16,18 @@ int fault_open(const char *path, struct archive **out, struct diag *why)
     return archive_open(&o, out, why);
 }
 
+static void check_counts(const struct archive *a, const char *where)
+{
+    struct archive_counts c;
+    archive_counts(a, &c);
+    if (c.taken != c.kept + c.again + c.too_old + c.refused || c.too_old || c.refused || c.shed || c.damaged)
+        fail_msg("%s: counts: taken %llu, kept %llu, again %llu, too old %llu, refused %llu, shed %llu, "
+                 "damaged %llu",
+                 where, (unsigned long long)c.taken, (unsigned long long)c.kept, (unsigned long long)c.again,
+                 (unsigned long long)c.too_old, (unsigned long long)c.refused, (unsigned long long)c.shed,
+                 (unsigned long long)c.damaged);
+}
+
 /* ---------------------------------------------------------------- the workload */
 
 /* Whatever a call says: what the cursor says is a promise. */
@@ -109,16 +121,33 @@ static void step(struct fault_run *run)
         (void)reopen(run);
 }
 
+static void check_errors(const struct fault_run *run, unsigned errors_max)
+{
+    if (run->errors > errors_max)
+        fail_msg("the archive does not recover: %u errors, the last: %s", run->errors,
+                 err_text(run->last_error));
+}
+
 void fault_run_all(struct fault_run *run, unsigned errors_max)
 {
     while (run->promised < run->source->n) {
         step(run);
-        if (run->errors > errors_max)
-            fail_msg("the archive does not recover: %u errors, the last: %s", run->errors,
-                     err_text(run->last_error));
+        check_errors(run, errors_max);
         if (run->archive && run->at.record > run->source->n)
             (void)after_call(run, archive_flush(run->archive));
     }
+    while (!run->archive || after_call(run, keep_up(run->upkeep, &run->ticks, 0)) < 0) {
+        check_errors(run, errors_max);
+        if (!run->archive)
+            (void)open_archive(run);
+    }
+    char where[100];
+    (void)snprintf(where, sizeof where, "the workload, %u errors", run->errors);
+    check_counts(run->archive, where);
+    struct upkeep_counts c = upkeep_counts(run->upkeep);
+    if (c.removed)
+        fail_msg("%s: %llu partitions with %llu rows were taken away", where, (unsigned long long)c.removed,
+                 (unsigned long long)c.removed_rows);
 }
 
 void fault_run_end(struct fault_run *run)
@@ -127,18 +156,6 @@ void fault_run_end(struct fault_run *run)
 }
 
 /* ---------------------------------------------------------------- the check */
-
-static void check_counts(const struct archive *a, const char *where)
-{
-    struct archive_counts c;
-    archive_counts(a, &c);
-    if (c.taken != c.kept + c.again + c.too_old + c.refused || c.too_old || c.refused || c.shed || c.damaged)
-        fail_msg("%s: counts: taken %llu, kept %llu, again %llu, too old %llu, refused %llu, shed %llu, "
-                 "damaged %llu",
-                 where, (unsigned long long)c.taken, (unsigned long long)c.kept, (unsigned long long)c.again,
-                 (unsigned long long)c.too_old, (unsigned long long)c.refused, (unsigned long long)c.shed,
-                 (unsigned long long)c.damaged);
-}
 
 /* Nothing wrong, nothing twice, nothing damaged, and of the records up to `last` all. */
 static void check_rows(const struct source *s, struct archive *a, uint64_t last, const char *where)

@@ -78,9 +78,9 @@ static struct batch *make_batch(struct maker *m, uint64_t record, size_t number)
 {
     static const char *const hosts[] = {"node1", "node2", "node3"};
     size_t n = 1 + below(m, ROWS_MAX / SOURCE_BATCHES_MAX);
-    bool is_late = below(m, 6) == 0; /* up to 4 minutes */
+    bool is_late = below(m, 6) == 0; /* up to a minute and a half */
     for (size_t i = 0; i < n; i++) {
-        int64_t late = is_late ? (int64_t)below(m, 240) * 1000000000 : 0;
+        int64_t late = is_late ? (int64_t)below(m, 90) * 1000000000 : 0;
         struct event_head head = {.time_ns = SOURCE_BEGIN + (int64_t)record * SOURCE_STEP +
                                              (int64_t)below(m, 1000000) * 1000 - late,
                                   .host = slice_str(hosts[number]),

@@ -11,7 +11,7 @@
 #include "archive/view.h"
 
 #define SOURCE_BEGIN (INT64_C(1700000040) * 1000000000)
-#define SOURCE_STEP  (INT64_C(5) * 1000000000)
+#define SOURCE_STEP  (INT64_C(3) * 1000000000)
 
 enum { SOURCE_BATCHES_MAX = 3 };
 

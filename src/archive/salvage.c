@@ -270,26 +270,6 @@ static int compare_found(const void *a, const void *b)
     return (left > right) - (left < right);
 }
 
-/* Every page; then each blob once. */
-static int scan(struct salvage *s)
-{
-    int r = 0;
-    s->scan = mem_try_alloc(s->pages.page_bytes);
-    if (!s->scan)
-        return -ENOMEM;
-    for (uint32_t i = 1; r == 0 && i <= s->pages.n; i++)
-        r = scan_page(s, i);
-    if (r < 0 || s->n_blobs == 0)
-        return r;
-    qsort(s->blobs, s->n_blobs, sizeof *s->blobs, compare_found);
-    size_t n = 1;
-    for (size_t i = 1; i < s->n_blobs; i++)
-        if (!s->blobs[i].id || s->blobs[i].id != s->blobs[n - 1].id)
-            s->blobs[n++] = s->blobs[i];
-    s->n_blobs = n;
-    return 0;
-}
-
 static bool must_be_there(const struct salvage *s, uint64_t id)
 {
     return id && (!s->has_state || id < s->state.next_blob) && !gone_has(&s->gone, id);
@@ -322,6 +302,42 @@ static int read_checked(struct salvage *s, const struct found *f, uint64_t at, u
         return straight;
     r = read_part(s, f, at, n, false, out);
     return r == 0 ? E_DAMAGE : r;
+}
+
+/* Both parts, in s->directory and s->body. E_DAMAGE: not all of it is as it was written. */
+static int check_whole(struct salvage *s, const struct found *f)
+{
+    int r = read_checked(s, f, f->directory_at, f->directory_bytes, f->directory_crc, &s->directory);
+    return r < 0 ? r : read_checked(s, f, f->body_at, f->body_bytes, f->body_crc, &s->body);
+}
+
+/* Every page; then each blob once. A row that has moved to another page may have left most of itself where it was:
+ * of several the one counts whose bytes are right. */
+static int scan(struct salvage *s)
+{
+    int r = 0;
+    s->scan = mem_try_alloc(s->pages.page_bytes);
+    if (!s->scan)
+        return -ENOMEM;
+    for (uint32_t i = 1; r == 0 && i <= s->pages.n; i++)
+        r = scan_page(s, i);
+    if (r < 0 || s->n_blobs == 0)
+        return r;
+    qsort(s->blobs, s->n_blobs, sizeof *s->blobs, compare_found);
+    size_t n = 1;
+    for (size_t i = 1; i < s->n_blobs; i++) {
+        if (!s->blobs[i].id || s->blobs[i].id != s->blobs[n - 1].id) {
+            s->blobs[n++] = s->blobs[i];
+            continue;
+        }
+        r = check_whole(s, &s->blobs[n - 1]);
+        if (r == E_DAMAGE)
+            s->blobs[n - 1] = s->blobs[i];
+        else if (r < 0)
+            return r;
+    }
+    s->n_blobs = n;
+    return 0;
 }
 
 /* Gives a blob whose directory is in s->directory to whoever wants it. */
@@ -553,9 +569,7 @@ static int is_complete(struct salvage *s, bool *out)
         const struct found *f = &s->blobs[at];
         if (at == s->n_blobs || f->id != id)
             return 0;
-        int r = read_checked(s, f, f->directory_at, f->directory_bytes, f->directory_crc, &s->directory);
-        if (r == 0)
-            r = read_checked(s, f, f->body_at, f->body_bytes, f->body_crc, &s->body);
+        int r = check_whole(s, f);
         if (r < 0)
             return r == E_DAMAGE ? 0 : r;
     }

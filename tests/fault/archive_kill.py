@@ -6,9 +6,7 @@ adds up to the same.
 
     archive_kill.py CASE EMITTER GATEWAY
 
-killed   20 kills (GRIDLINE_TEST_SCALE times as many; `script/test long`: 2,000)
-full     the disk of the archive is full: events are taken all the same, the archive says so, and catches up by itself
-         when there is room"""
+killed   20 kills (GRIDLINE_TEST_SCALE times as many; `script/test long`: 2,000)"""
 import json
 import os
 import random
@@ -67,7 +65,7 @@ class Archived(Gateway):
         return None
 
     def sql(self, text):
-        out = grid.run(self.command, "sql", "--archive", self.archive, "--format", "json", text).stdout
+        out = grid.run(self.command, "sql", "--archive", self.archive, "--format", "ndjson", text).stdout
         return [json.loads(line) for line in out.splitlines()]
 
 
@@ -79,7 +77,7 @@ def check_archive(gateway, emitters):
     runs = [row["run"] for row in gateway.sql("SELECT DISTINCT run FROM fault_event ORDER BY run")]
     assert runs == sorted(e.run for e in emitters), (runs, len(emitters))
     found = {row["producer"].lower(): row for row in gateway.sql(
-        "SELECT lower(hex(producer)) AS producer, count(*) AS n, count(DISTINCT seq) AS different FROM fault_event "
+        "SELECT producer, count(*) AS n, count(DISTINCT seq) AS different FROM fault_event "
         "GROUP BY producer, epoch")}
     for account in gateway.accounts():  # adds up
         row = found[account["producer"]]

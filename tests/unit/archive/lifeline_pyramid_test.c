@@ -133,9 +133,6 @@ static void check(const struct pyramid_hop *hops, size_t n, int64_t partition)
     g.n_bins = g.n_outliers = 0;
     struct pyramid_out out = {take_bin, take_outlier, &g};
     pyramid_build(hops, n, partition, scratch, &out);
-    size_t partitions = 1;
-    for (size_t i = 1; i < n; i++)
-        partitions += floor_div(hops[i].end_ns, partition) != floor_div(hops[i - 1].end_ns, partition);
     size_t coarsest = 1; /* bins that nothing can merge, at most */
     for (size_t i = 1; i < n; i++)
         coarsest += !same_bin(hops[i].end_ns, hops[i - 1].end_ns, PYRAMID_ZOOM_MAX, partition);

@@ -45,12 +45,15 @@
 #include <stdio.h>
 #include <unistd.h>
 
-static const char schema_text[] =
+/* In the order in which they are made: their roots are pages 2 to 5. */
+static const char *const tables[] = {
     "CREATE TABLE blob(id INTEGER PRIMARY KEY, gen INTEGER, directory_crc INTEGER, body_crc INTEGER,"
-    " crc INTEGER, directory BLOB, body BLOB);"
-    "CREATE TABLE section(blob INTEGER PRIMARY KEY, gen INTEGER, sections BLOB, crc INTEGER);"
-    "CREATE TABLE meta(id INTEGER PRIMARY KEY, value BLOB, crc INTEGER);"
-    "CREATE TABLE meta_copy(id INTEGER PRIMARY KEY, value BLOB, crc INTEGER);";
+    " crc INTEGER, directory BLOB, body BLOB)",
+    "CREATE TABLE section(blob INTEGER PRIMARY KEY, gen INTEGER, sections BLOB, crc INTEGER)",
+    "CREATE TABLE meta(id INTEGER PRIMARY KEY, value BLOB, crc INTEGER)",
+    "CREATE TABLE meta_copy(id INTEGER PRIMARY KEY, value BLOB, crc INTEGER)",
+};
+enum { TABLES = sizeof tables / sizeof *tables, FIRST_ROOT = 2 };
 
 static const char *const statement_texts[STATEMENTS] = {
     [ST_BEGIN_WRITE] = "BEGIN IMMEDIATE",
@@ -167,8 +170,8 @@ static int run(struct partition *p, enum statement s)
 static int make_tables(struct partition *p, const struct partition_span *span)
 {
     int r = run(p, ST_BEGIN_WRITE);
-    if (r == 0)
-        r = db_exec(p->db, schema_text);
+    for (int i = 0; r == 0 && i < TABLES; i++)
+        r = db_exec(p->db, tables[i]);
     p->state = (struct partition_state){.span = *span, .next_blob = 1};
     if (r == 0)
         r = meta_put_state(p, &p->state);
@@ -177,6 +180,21 @@ static int make_tables(struct partition *p, const struct partition_span *span)
     if (r < 0 && !sqlite3_get_autocommit(p->db))
         (void)run(p, ST_ROLLBACK); /* r says what is wrong */
     return r;
+}
+
+/* Are the tables those that make_tables made, and where it made them? SQLite would take any text that it can
+ * parse, and any page for a root: then nothing of a table could be read, although all of it is there. */
+static int check_tables(struct partition *p)
+{
+    struct db_statement all = {.sql = "SELECT rootpage, sql FROM sqlite_schema ORDER BY rootpage"};
+    int r = 0, n = 0;
+    bool are_ours = true;
+    sqlite3_stmt *s = db_use(p->db, &all, &r);
+    for (; s && (r = db_step(p->db, s)) > 0; n++)
+        are_ours = are_ours && n < TABLES && sqlite3_column_int64(s, 0) == FIRST_ROOT + n &&
+                   slice_eq_str(db_column_bytes(s, 1), tables[n]);
+    db_finish(&all, 1);
+    return r == 0 && !(are_ours && n == TABLES) ? E_DAMAGE : r;
 }
 
 int partition_look(struct partition *p)
@@ -198,6 +216,8 @@ static int connect(struct partition *p, const struct partition_span *span, struc
         return r;
     r = is_new ? make_tables(p, span) : 0;
     p->is_checked = is_new;
+    if (r == 0 && !is_new && p->flags & PARTITION_WRITE)
+        r = check_tables(p);
     if (r == 0 && !is_new)
         r = partition_look(p);
     if (r == 0)

@@ -6,11 +6,15 @@ adds up to the same.
 
     archive_kill.py CASE EMITTER GATEWAY
 
-killed   20 kills (GRIDLINE_TEST_SCALE times as many; `script/test long`: 2,000)"""
+killed   20 kills (GRIDLINE_TEST_SCALE times as many; `script/test long`: 2,000)
+full     the disk of the archive is full: events are taken all the same, the archive says so, and catches up by itself
+         when there is room"""
+import contextlib
 import json
 import os
 import random
 import signal
+import sqlite3
 import subprocess
 import sys
 import threading
@@ -18,6 +22,7 @@ import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "flow"))
 import grid
+from disk import Disk
 from grid import Gateway, wait_for
 
 EMITTER, GATEWAY = sys.argv[2:4]
@@ -58,12 +63,6 @@ class Archived(Gateway):
         super().__init__(GATEWAY, work, "gateway", "tcp://127.0.0.1:0",
                          settings=[f"archive.dir={self.archive}", "archive.flush=1s", "archive.memory=1MiB", *settings])
 
-    def status(self, name):
-        for row in self.rows("status"):
-            if name in row:
-                return row[name]
-        return None
-
     def sql(self, text):
         out = grid.run(self.command, "sql", "--archive", self.archive, "--format", "ndjson", text).stdout
         return [json.loads(line) for line in out.splitlines()]
@@ -76,13 +75,22 @@ def check_archive(gateway, emitters):
         assert row["n"] == row["different"] == EVENTS and (row["low"], row["high"]) == (0, EVENTS - 1), row
     runs = [row["run"] for row in gateway.sql("SELECT DISTINCT run FROM fault_event ORDER BY run")]
     assert runs == sorted(e.run for e in emitters), (runs, len(emitters))
-    found = {row["producer"].lower(): row for row in gateway.sql(
-        "SELECT producer, count(*) AS n, count(DISTINCT seq) AS different FROM fault_event "
-        "GROUP BY producer, epoch")}
+    found = {row["producer"]: row for row in gateway.sql(
+        "SELECT producer, count(*) AS n, count(DISTINCT seq) AS different FROM fault_event GROUP BY producer, epoch")}
     for account in gateway.accounts():  # adds up
         row = found[account["producer"]]
         assert row["n"] == row["different"] == account["passed"], (row, account)
     return sum(row["n"] for row in found.values())
+
+
+def written(gateway):
+    """How often the archive was: the generation of its newest blob."""
+    newest = 0
+    for name in os.listdir(gateway.archive):
+        if name.endswith("Z.db"):
+            with contextlib.closing(sqlite3.connect(f"file:{gateway.archive}/{name}?mode=ro", uri=True)) as db:
+                newest = max(newest, db.execute("SELECT max(gen) FROM blob").fetchone()[0])
+    return newest
 
 
 def case_killed(work):
@@ -102,7 +110,31 @@ def case_killed(work):
         e.end()
     assert gateway.stop() == 0, gateway.log()
     stored = check_archive(gateway, emitters)
-    print(f"{KILLS} kills; {stored} events of {len(emitters)} programs, each acknowledged and in the archive once")
+    commits = written(gateway)
+    assert commits >= KILLS / 4, f"the archive was written {commits} times only"
+    print(f"{KILLS} kills, {commits} commits of the archive; {stored} events of {len(emitters)} programs, each acknowledged "
+          "and in the archive once")
+
+
+def case_full(work):
+    """The gateway's journal is on another disk: the archive lags behind it, and nothing is lost."""
+    with Disk(work + "/disk", "3m") as disk:
+        gateway = Archived(work, disk.path + "/archive", ["archive.flush=1s"]).start()
+        emitters = []
+        while "No space left" not in gateway.log():
+            assert len(emitters) < 60, "the disk does not get full"
+            emitters.append(Emitter(work, gateway, len(emitters)))
+            emitters[-1].end()
+        print(f"full after {len(emitters)} programs of {EVENTS} events")
+        emitters.append(Emitter(work, gateway, len(emitters)))
+        emitters[-1].end()  # acknowledged, although the archive is full
+        answer = gateway.gridline("sql", "--format", "ndjson", "SELECT max(run) AS newest FROM fault_event").stdout
+        assert json.loads(answer)["newest"] == len(emitters) - 1, answer  # and seen: from memory
+        disk.resize("400m")
+        wait_for(lambda: "works again" in gateway.log(), "the archive to notice that there is room")
+        assert gateway.stop() == 0, gateway.log()
+        stored = check_archive(gateway, emitters)
+        print(f"{stored} events, each in the archive once")
 
 
 grid.main(globals(), ["", sys.argv[1]])

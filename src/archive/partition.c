@@ -47,8 +47,8 @@
 
 /* In the order in which they are made: their roots are pages 2 to 5. */
 static const char *const tables[] = {
-    "CREATE TABLE blob(id INTEGER PRIMARY KEY, gen INTEGER, directory_crc INTEGER, body_crc INTEGER,"
-    " crc INTEGER, directory BLOB, body BLOB)",
+    ("CREATE TABLE blob(id INTEGER PRIMARY KEY, gen INTEGER, directory_crc INTEGER, body_crc INTEGER,"
+     " crc INTEGER, directory BLOB, body BLOB)"),
     "CREATE TABLE section(blob INTEGER PRIMARY KEY, gen INTEGER, sections BLOB, crc INTEGER)",
     "CREATE TABLE meta(id INTEGER PRIMARY KEY, value BLOB, crc INTEGER)",
     "CREATE TABLE meta_copy(id INTEGER PRIMARY KEY, value BLOB, crc INTEGER)",

@@ -137,7 +137,10 @@ static struct archive_table *get_table(struct archive *a, const struct table_def
     if (!t) {
         t = mem_alloc(sizeof *t);
         t->name = def->name;
-        if (map_put(&a->tables, t->name, t) < 0) {
+        pthread_mutex_lock(&a->lock);
+        int r = map_put(&a->tables, t->name, t);
+        pthread_mutex_unlock(&a->lock);
+        if (r < 0) {
             mem_free(t);
             return NULL;
         }

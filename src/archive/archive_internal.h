@@ -97,7 +97,7 @@ struct archive {
     char *dir;
     struct catalog *catalog;
     struct map streams;   /* by key */
-    struct map tables;    /* by name */
+    struct map tables;    /* by name; changed under the lock */
     struct map producers; /* by id */
     struct map infos;     /* by the schema's address */
     struct source_state *sources;

@@ -206,6 +206,19 @@ int partition_look(struct partition *p)
     return r;
 }
 
+/* All of it as of one commit: the writer goes on meanwhile, and what is not the same twice would be damage. */
+static int look_first(struct partition *p)
+{
+    int r = run(p, ST_BEGIN_READ);
+    if (r == 0)
+        r = partition_look(p);
+    if (r == 0)
+        r = meta_get_gone(p, &p->gone);
+    if (!sqlite3_get_autocommit(p->db))
+        (void)run(p, ST_ROLLBACK); /* nothing was written */
+    return r;
+}
+
 static int connect(struct partition *p, const struct partition_span *span, struct diag *why)
 {
     unsigned flags =
@@ -219,9 +232,7 @@ static int connect(struct partition *p, const struct partition_span *span, struc
     if (r == 0 && !is_new && p->flags & PARTITION_WRITE)
         r = check_tables(p);
     if (r == 0 && !is_new)
-        r = partition_look(p);
-    if (r == 0)
-        r = meta_get_gone(p, &p->gone);
+        r = look_first(p);
     if (r == E_DAMAGE && !(p->flags & PARTITION_WRITE))
         r = 0; /* reported; readers take what there is */
     if (r == 0 && p->flags & PARTITION_WRITE)

@@ -228,9 +228,13 @@ static int set_up(sqlite3 *db, unsigned flags)
 static int look(sqlite3 *db)
 {
     int64_t tables = 0, pages = 0;
-    int r = db_number(db, "SELECT count(*) FROM sqlite_schema", &tables);
+    int r = db_exec(db, "BEGIN"); /* both of one commit: somebody may be making the tables right now */
+    if (r == 0)
+        r = db_number(db, "SELECT count(*) FROM sqlite_schema", &tables);
     if (r == 0 && tables == 0)
         r = db_number(db, "PRAGMA page_count", &pages);
+    if (!sqlite3_get_autocommit(db))
+        (void)db_exec(db, "ROLLBACK"); /* nothing was written */
     if (r < 0)
         return r;
     return tables ? 0 : pages <= 1 ? 1 : E_DAMAGE;

@@ -51,7 +51,7 @@ static int after_call(struct fault_run *run, int r)
 /* Everything is closed by then, and nothing goes for its age. */
 #define UTC_BEGIN (SOURCE_BEGIN + INT64_C(3600) * 1000000000)
 
-static int open_upkeep(struct archive *a, struct upkeep **out)
+int fault_open_upkeep(struct archive *a, struct upkeep **out)
 {
     struct upkeep_options o = {.keep = "*=3650d", .late_ns = 1000000000};
     struct diag why = {0};
@@ -72,7 +72,7 @@ static int open_archive(struct fault_run *run)
     int r = after_call(run, fault_open(run->path, &run->archive, &why));
     if (r < 0)
         return r;
-    r = after_call(run, open_upkeep(run->archive, &run->upkeep));
+    r = after_call(run, fault_open_upkeep(run->archive, &run->upkeep));
     if (r < 0)
         close_archive(run);
     else
@@ -86,9 +86,7 @@ static int reopen(struct fault_run *run)
     return open_archive(run);
 }
 
-/* Some of what is due, or all of it (steps_max 0). Each time so much later that nothing waits for its time.
- */
-static int keep_up(struct upkeep *u, unsigned *ticks, unsigned steps_max)
+int fault_keep_up(struct upkeep *u, unsigned *ticks, unsigned steps_max)
 {
     int r = 1;
     for (unsigned n = 0; r > 0 && (steps_max == 0 || n < steps_max); n++)
@@ -116,7 +114,7 @@ static void step(struct fault_run *run)
     else if (dice < 86)
         (void)after_call(run, archive_tick(run->archive, (int64_t)run->ticks++ * 30000000000, SOURCE_BEGIN));
     else if (dice < 94)
-        (void)after_call(run, keep_up(run->upkeep, &run->ticks, 12));
+        (void)after_call(run, fault_keep_up(run->upkeep, &run->ticks, 12));
     else
         (void)reopen(run);
 }
@@ -136,7 +134,7 @@ void fault_run_all(struct fault_run *run, unsigned errors_max)
         if (run->archive && run->at.record > run->source->n)
             (void)after_call(run, archive_flush(run->archive));
     }
-    while (!run->archive || after_call(run, keep_up(run->upkeep, &run->ticks, 0)) < 0) {
+    while (!run->archive || after_call(run, fault_keep_up(run->upkeep, &run->ticks, 0)) < 0) {
         check_errors(run, errors_max);
         if (!run->archive)
             (void)open_archive(run);
@@ -247,10 +245,10 @@ static void check_upkeep(const struct source *s, struct archive *a, const char *
     struct view *view;
     struct diag why = {0};
     unsigned ticks = 0;
-    assert_int_equal(open_upkeep(a, &u), 0);
-    int r = keep_up(u, &ticks, 0);
+    assert_int_equal(fault_open_upkeep(a, &u), 0);
+    int r = fault_keep_up(u, &ticks, 0);
     if (r == 0)
-        r = keep_up(u, &ticks, 0); /* it may have rested for a while */
+        r = fault_keep_up(u, &ticks, 0); /* it may have rested for a while */
     if (r < 0)
         fail_msg("%s: upkeep: %s", where, err_text(r));
     struct upkeep_counts c = upkeep_counts(u);

@@ -13,6 +13,12 @@
 /* The archive in PATH/archive. */
 int fault_open(const char *path, struct archive **out, struct diag *why);
 
+/* For which everything is over and nothing is too old. */
+int fault_open_upkeep(struct archive *a, struct upkeep **out);
+/* Some of what is due, or all of it (steps_max 0). Each time so much later that nothing waits for its time.
+ */
+int fault_keep_up(struct upkeep *u, unsigned *ticks, unsigned steps_max);
+
 /* The workload: the source's records in groups, with flushes, closing and opening between them, and upkeep:
  * chunks are merged, tiers are made. Calls that fail are made again, as the archiver does. */
 struct fault_run {

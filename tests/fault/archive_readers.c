@@ -17,6 +17,7 @@ struct shared {
     _Atomic uint64_t begun, done; /* records */
     _Atomic bool is_over;
     _Atomic unsigned views; /* taken while the writer was at work */
+    uint64_t merges;
 };
 
 struct reader {
@@ -51,13 +52,15 @@ static void look(struct reader *r, struct view_reader *reader)
     uint64_t n = e < 0 ? 0 : records_in(&sh->source, &f);
     if (e < 0 || f.wrong || f.twice || f.lost.rows || f.lost.chunks || f.lost.blobs || n < least ||
         n > most || n < r->before)
-        (void)snprintf(r->wrong, sizeof r->wrong,
-                       "%s: %llu rows, %llu wrong, %llu twice (%s), %llu lost; %lld records, of at least "
-                       "%llu and at most "
-                       "%llu, %llu before",
-                       e < 0 ? err_text(e) : "read", (unsigned long long)f.rows, (unsigned long long)f.wrong,
-                       (unsigned long long)f.twice, f.first, (unsigned long long)f.lost.rows, (long long)n,
-                       (unsigned long long)least, (unsigned long long)most, (unsigned long long)r->before);
+        (void)snprintf(
+            r->wrong, sizeof r->wrong,
+            "%s: %llu rows, %llu wrong, %llu twice (%s), %llu, %llu, %llu lost; %lld records, of at least "
+            "%llu and at most "
+            "%llu, %llu before",
+            e < 0 ? err_text(e) : "read", (unsigned long long)f.rows, (unsigned long long)f.wrong,
+            (unsigned long long)f.twice, f.first, (unsigned long long)f.lost.rows,
+            (unsigned long long)f.lost.chunks, (unsigned long long)f.lost.blobs, (long long)n,
+            (unsigned long long)least, (unsigned long long)most, (unsigned long long)r->before);
     r->before = n;
     source_found_fini(&f);
     view_release(view);
@@ -87,13 +90,20 @@ static void *read_all(void *arg)
 static void write_all(struct shared *sh, uint64_t seed)
 {
     struct source_place at = {.record = 1};
+    struct upkeep *u;
+    unsigned ticks = 0;
+    assert_int_equal(fault_open_upkeep(sh->archive, &u), 0);
     while (at.record <= sh->source.n) {
         atomic_store(&sh->begun, at.record);
         assert_int_equal(source_feed(&sh->source, sh->archive, &at, at.record), 0);
         atomic_store(&sh->done, at.record - 1);
         if (test_random(&seed) % 8 == 0)
             assert_int_equal(archive_flush(sh->archive), 0);
+        if (test_random(&seed) % 8 == 0)
+            assert_int_equal(fault_keep_up(u, &ticks, 20), 0);
     }
+    sh->merges += upkeep_counts(u).merges;
+    upkeep_destroy(u);
     atomic_store(&sh->is_over, true);
 }
 
@@ -133,8 +143,9 @@ static void test_readers(void **state)
     source_make(&sh.source, RECORDS, 13);
     for (; views < VIEWS * READERS * test_scale(); runs++)
         views += run_once(&sh, runs + 1);
-    print_message("%u views by %d readers while %u times %llu records were written\n", views, READERS, runs,
-                  (unsigned long long)sh.source.n);
+    print_message("%u views by %d readers while %u times %llu records were written, with %llu merges\n",
+                  views, READERS, runs, (unsigned long long)sh.source.n, (unsigned long long)sh.merges);
+    assert_true(sh.merges > 0);
     source_fini(&sh.source);
 }
 

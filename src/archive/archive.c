@@ -452,7 +452,8 @@ static int put_row(struct archive *a, struct archive_stream *s, const struct hea
     return 0;
 }
 
-/* 0: it has become of it what the counts say. E_LIMIT: it can't be taken; else nothing has become of it yet. */
+/* 0: it has become of it what the counts say. E_LIMIT: it can't be taken; else nothing has become of it yet.
+ */
 static int append_event(struct archive *a, const struct source_state *source, uint64_t record,
                         const struct batch *b, size_t i)
 {

@@ -71,8 +71,8 @@ void archive_lost(struct archive *a, const struct archive_source *s, uint64_t fi
 int archive_tick(struct archive *a, int64_t now_ns, int64_t utc_ns);
 /* Seals all heads: on disk when it returns 0. Not in the middle of a record: -EBUSY. -ENOSPC: nothing has
  * changed; make room (retain.h), or later. -ESTALE: after an I/O error nobody knows what is on disk, or a
- * damaged partition was made again (catalog_trouble_at has more); so the heads were emptied: every source has to
- * be read again from archive_cursor on. */
+ * damaged partition was made again (catalog_trouble_at has more); so the heads were emptied: every source has
+ * to be read again from archive_cursor on. */
 int archive_flush(struct archive *a);
 /* Up to this record of the source everything is on disk. */
 uint64_t archive_cursor(const struct archive *a, const struct archive_source *s);

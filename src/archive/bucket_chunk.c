@@ -138,8 +138,8 @@ static bool plan_column(const struct bucket *b, const struct chunk_work *w, stru
     enum where_answer answer = WHERE_ALL;
     if (b->spec.is_each)
         answer = where_test_summary(&b->each[type], s);
-    c->is_read = !w->is_in_one || w->reads_where || answer == WHERE_SOME ||
-                 (asked->wants_text && value_is_text(type));
+    c->is_read =
+        !w->is_in_one || w->reads_where || answer == WHERE_SOME || (asked->wants_text && value_is_text(type));
     return answer != WHERE_NONE;
 }
 

@@ -52,9 +52,9 @@ void catalog_set_cursor(struct catalog *c, const struct archive_source *s, uint6
 void catalog_note_partition(struct catalog *c, struct partition *p);
 /* Each that was noted, with the gen that it must have at least. fn must not change anything. */
 void catalog_noted(struct catalog *c, void (*fn)(void *arg, const char *name, uint64_t gen), void *arg);
-/* The writer can't use it (E_DAMAGE): a new file is made of what can be read (partition_salvage), and cursors are
- * set back to what is left of their sources in it. Nobody of this thread has it open. *lost: rows, those that
- * are known. Readers find the new file by themselves. */
+/* The writer can't use it (E_DAMAGE): a new file is made of what can be read (partition_salvage), and cursors
+ * are set back to what is left of their sources in it. Nobody of this thread has it open. *lost: rows, those
+ * that are known. Readers find the new file by themselves. */
 int catalog_salvage(struct catalog *c, const char *name, uint64_t *lost);
 /* It is to be unlinked: call this and catalog_commit, then do. */
 void catalog_forget_partition(struct catalog *c, const char *name);

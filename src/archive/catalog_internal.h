@@ -23,7 +23,7 @@ struct catalog_table {
     struct field *columns;       /* def's, with room behind them */
     uint32_t columns_max;
     struct map by_field; /* u8 type, name -> its id + 1 */
-    uint32_t n_noted; /* columns that are facts, too: all, unless memory ran out */
+    uint32_t n_noted;    /* columns that are facts, too: all, unless memory ran out */
 };
 
 struct catalog {

@@ -99,8 +99,8 @@ int catalog_gather(struct catalog *c)
 /* ---------------------------------------------------------------- comparing */
 
 /* Records up to `had` of the source were in the partition, now there are those up to `has`: they are read
- * again from there. But if there are rows and the source's mark was lost, nobody knows which records these are
- * of: reading any again could bring them twice. */
+ * again from there. But if there are rows and the source's mark was lost, nobody knows which records these
+ * are of: reading any again could bring them twice. */
 static int set_back_source(struct catalog *c, const char *name, struct partition *p, bool lacks_marks,
                            const struct archive_source *s, uint64_t had)
 {

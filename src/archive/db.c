@@ -44,7 +44,8 @@ static bool is_read_error(sqlite3 *db)
 {
     int main_errno = 0, wal_errno = 0;
     sqlite3_file *wal = NULL;
-    (void)sqlite3_file_control(db, "main", SQLITE_FCNTL_LAST_ERRNO, &main_errno); /* or there is no file yet */
+    (void)sqlite3_file_control(db, "main", SQLITE_FCNTL_LAST_ERRNO,
+                               &main_errno); /* or there is no file yet */
     (void)sqlite3_file_control(db, "main", SQLITE_FCNTL_JOURNAL_POINTER, &wal);
     if (wal && wal->pMethods)
         (void)wal->pMethods->xFileControl(wal, SQLITE_FCNTL_LAST_ERRNO, &wal_errno);
@@ -290,11 +291,11 @@ static int rewrite(int fd)
     }
 }
 
-/* Makes durable what a writer finds in the log: it believes it, and so do those who then forget what they have
- * read it from. Who wrote it may have been killed before it was synced; or the sync has failed, after which the
- * kernel calls its pages clean, and only a new write makes another sync do anything. A checkpoint would not do:
- * old commits of a log whose end is lost hide what is newer in the file. Nobody else writes, the bytes stay
- * what they are, and SQLite holds no lock on this file that closing it could give up. */
+/* Makes durable what a writer finds in the log: it believes it, and so do those who then forget what they
+ * have read it from. Who wrote it may have been killed before it was synced; or the sync has failed, after
+ * which the kernel calls its pages clean, and only a new write makes another sync do anything. A checkpoint
+ * would not do: old commits of a log whose end is lost hide what is newer in the file. Nobody else writes,
+ * the bytes stay what they are, and SQLite holds no lock on this file that closing it could give up. */
 static int settle(const char *path)
 {
     struct strbuf log = {0};

@@ -12,9 +12,9 @@
 enum { DB_WRITE = 1, DB_CREATE = 2 };
 enum { DB_PAGE_BYTES = 8192 };
 
-/* With DB_WRITE what is found is durable from then on. Without it nothing is ever written into the file. -ENOENT: there is none, or one that has been
- * begun and has no tables yet (with DB_CREATE: empty, and *is_new). E_DAMAGE: it is no SQLite file, or not
- * one of ours any more. */
+/* With DB_WRITE what is found is durable from then on. Without it nothing is ever written into the file.
+ * -ENOENT: there is none, or one that has been begun and has no tables yet (with DB_CREATE: empty, and
+ * *is_new). E_DAMAGE: it is no SQLite file, or not one of ours any more. */
 int db_open(const char *path, unsigned flags, sqlite3 **out, bool *is_new, struct diag *why);
 void db_close(sqlite3 *db); /* NULL is fine; all statements have been finalised */
 

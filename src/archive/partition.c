@@ -206,7 +206,8 @@ int partition_look(struct partition *p)
     return r;
 }
 
-/* All of it as of one commit: the writer goes on meanwhile, and what is not the same twice would be damage. */
+/* All of it as of one commit: the writer goes on meanwhile, and what is not the same twice would be damage.
+ */
 static int look_first(struct partition *p)
 {
     int r = run(p, ST_BEGIN_READ);

@@ -311,8 +311,8 @@ static int check_whole(struct salvage *s, const struct found *f)
     return r < 0 ? r : read_checked(s, f, f->body_at, f->body_bytes, f->body_crc, &s->body);
 }
 
-/* Every page; then each blob once. A row that has moved to another page may have left most of itself where it was:
- * of several the one counts whose bytes are right. */
+/* Every page; then each blob once. A row that has moved to another page may have left most of itself where it
+ * was: of several the one counts whose bytes are right. */
 static int scan(struct salvage *s)
 {
     int r = 0;

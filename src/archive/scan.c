@@ -353,8 +353,9 @@ static int next_chunk(struct scan *s, struct scan_chunk *out)
         }
         if (s->spec.may_have && !s->spec.may_have(s->spec.arg, s->table, c))
             continue;
-        *out = (struct scan_chunk){
-            .chunk = c, .table = s->table, .place = place_of(s->at->partition->number, s->at->blob, s->chunk)};
+        *out = (struct scan_chunk){.chunk = c,
+                                   .table = s->table,
+                                   .place = place_of(s->at->partition->number, s->at->blob, s->chunk)};
         return 1;
     }
     return 0;

@@ -25,10 +25,9 @@ enum { TABLES_MAX = 256 };
 #define DEFAULT_BYTES   ((size_t)256 << 20)
 
 static const struct sql_kind *const kinds[] = {
-    &sql_kind_table,          &sql_kind_latest,     &sql_kind_tables,
-    &sql_kind_baselines,      &sql_kind_partitions, &sql_kind_bucket,
-    &sql_kind_samples_bucket, &sql_kind_deviations, &sql_kind_events,
-    &sql_kind_rebuild};
+    &sql_kind_table,      &sql_kind_latest, &sql_kind_tables,         &sql_kind_baselines,
+    &sql_kind_partitions, &sql_kind_bucket, &sql_kind_samples_bucket, &sql_kind_deviations,
+    &sql_kind_events,     &sql_kind_rebuild};
 enum { N_KINDS = sizeof kinds / sizeof *kinds };
 
 /* A table that was made on the connection. */

@@ -3,8 +3,8 @@
  *
  * Tables: every event name (columns: time, host, prog, level, the fields; hidden: producer, epoch, seq,
  * clock_offset, clock_bound, nan), NAME_latest, NAME_bucket(from, to, step), samples_bucket(from, to, step),
- * rebuild(...), tables, baselines, partitions, and what was mounted (event/table.h). Names: characters outside of
- * [a-z0-9_] become _; the exact name works quoted. docs/sql.md has all of it.
+ * rebuild(...), tables, baselines, partitions, and what was mounted (event/table.h). Names: characters
+ * outside of [a-z0-9_] become _; the exact name works quoted. docs/sql.md has all of it.
  *
  * An engine belongs to one thread; a statement is prepared and stepped on it, one at a time, as its reader
  * has one view at a time. Cost of taking one up: a view and the tables that the text names, some tens of

@@ -54,7 +54,8 @@ static void result_partition(const struct sql_context *c, size_t i, int column, 
     sqlite3_result_int64(to, column == 0 ? s.from_ns : column == 1 ? s.to_ns : s.step_ns);
 }
 
-/* As it is written in SQL: its SQL name, or with a number behind it where that is another's; or else in quotes. */
+/* As it is written in SQL: its SQL name, or with a number behind it where that is another's; or else in
+ * quotes. */
 static void put_name(struct strbuf *out, const struct sql_context *c, const struct table_def *t)
 {
     sql_table_name(out, t->name);

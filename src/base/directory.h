@@ -5,9 +5,9 @@
 
 #include "base/err.h"
 
-/* Of mode 0755; the last one, unless root makes it, 0700. *why names the one that can't be made. A folder that
- * was made here outlives a loss of power, and so does what is synced in it: its name is synced, too, as far as
- * this user may. */
+/* Of mode 0755; the last one, unless root makes it, 0700. *why names the one that can't be made. A folder
+ * that was made here outlives a loss of power, and so does what is synced in it: its name is synced, too, as
+ * far as this user may. */
 int directory_make(const char *path, struct diag *why);
 /* Makes the names in the folder that path is in durable. Who may not read that folder can't, and some file
  * systems have nothing to sync: no error. */

@@ -51,8 +51,8 @@ struct archiver {
     struct journal_batches *batches;
     struct journal_batch item; /* the next, if has_item */
     bool has_item;
-    uint64_t record; /* the one that is being appended; 0 = none */
-    int trouble;     /* the error said last; 0 = all is well */
+    uint64_t record;   /* the one that is being appended; 0 = none */
+    int trouble;       /* the error said last; 0 = all is well */
     size_t n_troubles; /* of the catalogue, that have been said */
 };
 

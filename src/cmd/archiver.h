@@ -16,7 +16,7 @@
 struct archiver_options {
     const char *journal; /* folder */
     struct archive_options archive;
-    struct select_spec select;     /* what is archived */
+    struct select_spec select;    /* what is archived */
     struct upkeep_options upkeep; /* how long; gone is the archiver's */
 };
 

@@ -15,7 +15,8 @@ struct input_options {
     const struct encoding *encoding; /* NULL = told from the first bytes, then from the file's name */
     unsigned builder_flags;          /* BUILDER_KEEP_RAW or 0; text is borrowed in any case */
     bool keep_going;
-    uint64_t show_max; /* with keep_going: bad units that are reported; the others are only counted. 0 = all */
+    uint64_t
+        show_max;  /* with keep_going: bad units that are reported; the others are only counted. 0 = all */
     bool is_quiet; /* bad units are skipped, and nothing is reported: another pass does that */
 };
 

@@ -114,7 +114,7 @@ static int run_statement(struct sql_run *q, struct slice text)
         return printed == E_PROTO ? EXIT_USAGE : EXIT_FAILED; /* it was said */
     if (lost)
         say("%" PRIu64 " rows or more are missing: that part of the archive is damaged; `gridline archive "
-                       "check` says which",
+            "check` says which",
             lost);
     return lost ? EXIT_PARTLY : EXIT_OK;
 }

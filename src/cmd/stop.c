@@ -8,7 +8,8 @@
 /* The one global besides the log sink: a signal handler has nowhere else to put what it saw. */
 static volatile sig_atomic_t stop_signal;
 
-/* The signal may come between a look at stop_asked and a read that then waits: the alarm ends that one, too. */
+/* The signal may come between a look at stop_asked and a read that then waits: the alarm ends that one, too.
+ */
 static void note_signal(int signo)
 {
     if (signo != SIGALRM)
@@ -24,7 +25,7 @@ void stop_catch(void)
     for (size_t i = 0; i < sizeof signals / sizeof *signals; i++) {
         struct sigaction old;
         if (sigaction(signals[i], NULL, &old) == 0 && old.sa_handler == SIG_IGN)
-            continue;                            /* nohup */
+            continue; /* nohup */
         (void)sigaction(signals[i], &act, NULL);
     }
 }

@@ -454,7 +454,8 @@ int directory_list_sensor(struct directory *d, struct slice host, const struct d
     return take_announced(d, directory_host_of(d, host), s, sensor_entry);
 }
 
-int directory_service(struct directory *d, struct slice host, const struct directory_sensor *s, int64_t utc_ns)
+int directory_service(struct directory *d, struct slice host, const struct directory_sensor *s,
+                      int64_t utc_ns)
 {
     struct host *h;
     int r = directory_host_make(d, host, utc_ns, &h);

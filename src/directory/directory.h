@@ -72,9 +72,9 @@ struct directory_entry {
         sensor; /* "cpu", "exec/root-disk"; of programs their name; "*" = any: the host is expected */
     struct slice events;  /* the names it makes, by commas; "" = not known */
     struct slice schemas; /* the hash of each of events, by commas, 16 hex digits or nothing */
-    struct slice mode; /* "always", "on-request", "port", "off"; "program"; of services what they are; "" = not
-                          known: it is missing */
-    struct slice why;  /* of DIRECTORY_FAILED */
+    struct slice mode;    /* "always", "on-request", "port", "off"; "program"; of services what they are; "" =
+                             not    known: it is missing */
+    struct slice why;     /* of DIRECTORY_FAILED */
     enum directory_state host_state;
     enum directory_status status;
     enum directory_status before; /* in on_change, of DIRECTORY_CHANGED; else as status */
@@ -150,9 +150,10 @@ int directory_list_begin(struct directory *d, struct slice host, int64_t utc_ns)
 int directory_list_sensor(struct directory *d, struct slice host, const struct directory_sensor *s);
 void directory_list_end(struct directory *d, struct slice host, int64_t utc_ns);
 
-/* What the owner of the directory has on that host beside its sensors: an archive (JM-7). s->events is what it has
- * to offer. Stays as it was said last, whatever becomes of the host. */
-int directory_service(struct directory *d, struct slice host, const struct directory_sensor *s, int64_t utc_ns);
+/* What the owner of the directory has on that host beside its sensors: an archive (JM-7). s->events is what
+ * it has to offer. Stays as it was said last, whatever becomes of the host. */
+int directory_service(struct directory *d, struct slice host, const struct directory_sensor *s,
+                      int64_t utc_ns);
 
 void directory_batch(struct directory *d, const struct batch *b, int64_t mono_ns, int64_t utc_ns);
 /* About once a second: what is gone long enough goes. Looks at a thousand hosts each time. */

@@ -25,8 +25,8 @@ static inline struct slice name_slice(const struct name *n)
 }
 
 enum entry_kind {
-    ENTRY_SENSOR,  /* its agent announced it */
-    ENTRY_PROGRAM, /* nobody did, and it makes events */
+    ENTRY_SENSOR,   /* its agent announced it */
+    ENTRY_PROGRAM,  /* nobody did, and it makes events */
     ENTRY_EXPECTED, /* nothing is known of it */
     ENTRY_SERVICE   /* the directory's owner says so itself: directory_service */
 };

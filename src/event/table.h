@@ -26,7 +26,8 @@ int table_rows_add(struct table_rows *t, struct batch *b);
 /* Memory of the rows, about. */
 size_t table_rows_size(const struct table_rows *t);
 
-/* The names of those that a gateway has, but for NAME_latest: who runs SQL without one can say so. NULL behind the last. */
+/* The names of those that a gateway has, but for NAME_latest: who runs SQL without one can say so. NULL
+ * behind the last. */
 extern const char *const table_gateway_names[];
 
 struct table_ops {

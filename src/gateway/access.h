@@ -114,8 +114,8 @@ bool access_view_shows(struct access_view *v, struct slice host, struct slice ev
 bool access_view_shows_field(struct access_view *v, struct slice host, struct slice event,
                              struct slice field);
 bool access_view_shows_property(struct access_view *v, struct slice host, struct slice property);
-/* For SQL, which looks at streams and not at targets: is every event of that name and host ("" = those without
- * one) seen, and that field of them, whatever their target is? Thread: one at a time, any. */
+/* For SQL, which looks at streams and not at targets: is every event of that name and host ("" = those
+ * without one) seen, and that field of them, whatever their target is? Thread: one at a time, any. */
 bool access_view_certain(const struct access_view *v, struct slice host, struct slice event);
 bool access_view_certain_field(const struct access_view *v, struct slice host, struct slice event,
                                struct slice field);

@@ -55,7 +55,7 @@ struct gateway_config {
     uint32_t connections_max;
     const char *ledger_file, *ready_file; /* NULL = none */
     int64_t ledger_every_ns;              /* how often `ledger` events are made */
-    struct archive_config archive; /* archive.dir: default state_dir/archive, "" without a state_dir */
+    struct archive_config archive;        /* archive.dir: default state_dir/archive, "" without a state_dir */
     struct latest_options latest;
     struct summary_options summary;
     const char *domain;        /* "" = this host's */

@@ -734,6 +734,7 @@ const struct config_schema gateway_schema = {
     .explain = "gridline config explain --gateway",
     .section = "section",
     .example = "observer NAME { ... }",
-    .inner = (const char *const[]){"archive", "directory", "latest", "ldap", "lease", "ledger", "summary", NULL},
+    .inner =
+        (const char *const[]){"archive", "directory", "latest", "ldap", "lease", "ledger", "summary", NULL},
     .scope_at = scope_at,
     .key_at = key_at};

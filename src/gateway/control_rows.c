@@ -383,7 +383,8 @@ static void add_account(struct args_writer *row, const struct account *a, const 
     add_tail(row, a, sender);
 }
 
-static void add_overflow(struct args_writer *row, const struct account *a, const struct archived_state *archived)
+static void add_overflow(struct args_writer *row, const struct account *a,
+                         const struct archived_state *archived)
 {
     for (size_t i = 0; archived && i < archived->n_overflow; i++) {
         const struct archived_overflow *o = &archived->overflow[i];

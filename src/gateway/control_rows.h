@@ -61,8 +61,8 @@ struct rows_list {
 int rows_list_init(struct rows_list *list, const struct ledger *l, struct workers *ws, struct slice patterns,
                    struct access_view *view);
 void rows_list_fini(struct rows_list *list);
-/* The next page of the list; accounts that were forgotten meanwhile are left out. archived: whose streams are too
- * many for it is said, too; NULL = there is no archive. -ENOMEM. */
+/* The next page of the list; accounts that were forgotten meanwhile are left out. archived: whose streams are
+ * too many for it is said, too; NULL = there is no archive. -ENOMEM. */
 int rows_of_accounts(struct rows_list *list, const struct ledger *l, struct workers *ws,
                      const struct archived_state *archived, const struct rows_out *out, struct rows_end *end);
 

@@ -186,7 +186,7 @@ void directory_feed_archive(struct directory_feed *f, const struct archived_stat
                                        .status = a->trouble ? DIRECTORY_FAILED : DIRECTORY_RUNNING,
                                        .started_ns = a->from_ns};
     if (gethostname(host, sizeof host - 1) < 0 || !host[0])
-        return; /* nobody knows where it is */
+        return;                                                                 /* nobody knows where it is */
     (void)directory_service(f->directory, slice_str(host), &s, clock_utc_ns()); /* no room is counted there */
 }
 

@@ -193,8 +193,9 @@ static void names_tables(void **state)
     assert_string_equal(run_text(&t, "SELECT n FROM _1st"), "1st");
     assert_string_equal(run_text(&t, "SELECT n FROM sensors_2"), "sensors");
     assert_string_equal(run_text(&t, "SELECT n FROM cpu_latest"), "cpu_latest");
-    assert_string_equal(run_text(&t, "SELECT group_concat(name, ' ') FROM (SELECT name FROM tables ORDER BY event)"),
-                        "_1st a_b \"a-b\" a_b_3 a_b_2 cpu cpu_latest sensors_2");
+    assert_string_equal(
+        run_text(&t, "SELECT group_concat(name, ' ') FROM (SELECT name FROM tables ORDER BY event)"),
+        "_1st a_b \"a-b\" a_b_3 a_b_2 cpu cpu_latest sensors_2");
     assert_int_equal(run(&t, "SELECT * FROM \"a.b\", \"A.B\""), E_PROTO);
     assert_non_null(strstr(t.why.message, "differ by case"));
     assert_int_equal(run(&t, "SELECT * FROM sensors"), E_PROTO);
@@ -456,7 +457,8 @@ static void shows_what_may_be_seen(void **state)
         check_refused("SELECT n FROM secre", E_PROTO, 15, "no such table: secre; `gridline schemas`");
         check_refused("SELECT count(*) FROM secret_latest", E_PROTO, 0, "no such table");
         assert_string_equal(run_text(&t, "SELECT count(*) FROM tables WHERE name = 'secret'"), "0");
-        assert_string_equal(run_text(&t, "SELECT event, fields FROM tables WHERE name = 'disk'"), "disk|device,n");
+        assert_string_equal(run_text(&t, "SELECT event, fields FROM tables WHERE name = 'disk'"),
+                            "disk|device,n");
         assert_string_equal(run_text(&t, "SELECT DISTINCT host FROM cpu"), "a");
         assert_string_equal(run_text(&t, "SELECT host FROM cpu_latest"), "a");
         assert_string_equal(run_text(&t, "SELECT count(*), count(usage), max(n) FROM cpu"), "200|0|199");

@@ -136,9 +136,9 @@ static void look(struct world *w)
 }
 
 /* The tile of a request written with | for NUL. bytes must be freed. */
-__attribute__((format(printf, 6, 7)))
-static int ask(struct world *w, const struct sql_access *access, struct strbuf *bytes, struct tile *t,
-               bool *is_final, const char *format, ...)
+__attribute__((format(printf, 6, 7))) static int ask(struct world *w, const struct sql_access *access,
+                                                     struct strbuf *bytes, struct tile *t, bool *is_final,
+                                                     const char *format, ...)
 {
     struct strbuf request = {0};
     char text[512];

@@ -79,7 +79,8 @@ static void services(void **state)
     assert_int_equal(directory_service(k.d, SLICE_LIT("a"), &s, k.utc_ns), 0);
     assert_heard(&k, ""); /* nothing is new */
     known_host(&k, "a", DIRECTORY_LIVE);
-    known_say(&k, "a", "cpu cpu always running", "archive - always idle"); /* a sensor may have that name, too */
+    known_say(&k, "a", "cpu cpu always running",
+              "archive - always idle"); /* a sensor may have that name, too */
     known_say(&k, "a", "cpu cpu always running");
     known_host(&k, "a", DIRECTORY_EXPIRED);
     assert_status(&k, "a", "cpu", "missing");

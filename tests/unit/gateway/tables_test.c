@@ -360,7 +360,8 @@ static void no_memory(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(names_are_known), cmocka_unit_test(columns_are_those_of_rows),
+        cmocka_unit_test(names_are_known),
+        cmocka_unit_test(columns_are_those_of_rows),
         cmocka_unit_test(rows_are_those_of_questions),
         cmocka_unit_test(latest),
         cmocka_unit_test(a_page_a_call),

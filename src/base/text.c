@@ -54,6 +54,12 @@ bool text_is_utf8(struct slice s)
     return true;
 }
 
+size_t text_utf8_length(struct slice s)
+{
+    const unsigned char *p = (const unsigned char *)s.p;
+    return s.n ? sequence(p, p + s.n) : 0;
+}
+
 bool text_has_control(struct slice s)
 {
     bool found = false;

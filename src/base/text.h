@@ -9,6 +9,8 @@
 /* True for well-formed UTF-8 (no overlong forms, no surrogates, at most U+10FFFF). 8 bytes a step on ASCII.
  */
 bool text_is_utf8(struct slice s);
+/* How many bytes the well-formed sequence has that s begins with; 0 = there is none. */
+size_t text_utf8_length(struct slice s);
 /* True when s holds a byte below 0x20 or 0x7f: what no line-based format can carry as it is. */
 bool text_has_control(struct slice s);
 

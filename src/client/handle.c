@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 enum {
+    KEYS_MAX = 16, /* gridline_set_key */
     CLOSE_WAIT_MS = 1000,
     POLL_MAX_MS = 20, /* a destination that can't be polled is asked again after this */
     ALL_FLAGS = GRIDLINE_THREAD | GRIDLINE_ENV | GRIDLINE_MANUAL
@@ -109,6 +110,41 @@ int gridline_set_host(gridline *g, const char *host)
     lock_quietly(g, &q);
     drain_rings(g); /* what was written so far was written on the old one */
     int r = set_host(g, host);
+    unlock_quietly(g, &q);
+    return r;
+}
+
+static int declare_key(struct gridline *g, struct slice event, struct slice names)
+{
+    struct field fields[KEYS_MAX];
+    struct schema *schema;
+    size_t n = 0;
+    while (names.n) {
+        const char *comma = memchr(names.p, ',', names.n);
+        struct slice name = slice_of(names.p, comma ? (size_t)(comma - names.p) : names.n);
+        if (n == KEYS_MAX)
+            return -E2BIG;
+        fields[n++] = (struct field){.name = name, .type = VALUE_TEXT, .role = ROLE_KEY, .kind = KIND_TEXT};
+        names = slice_from(names, comma ? name.n + 1 : name.n);
+    }
+    int r = schema_create(event, fields, n, &schema);
+    if (r < 0)
+        return r == -ENOMEM ? r : -EINVAL;
+    r = registry_declare(g->drain.registry, schema);
+    schema_unref(schema);
+    return r;
+}
+
+int gridline_set_key(gridline *g, const char *event, const char *fields)
+{
+    struct quiet q;
+    if (!g)
+        return 0;
+    if (!event || !fields)
+        return -EINVAL;
+    lock_quietly(g, &q);
+    drain_rings(g); /* what was written so far has none */
+    int r = declare_key(g, slice_str(event), slice_str(fields));
     unlock_quietly(g, &q);
     return r;
 }

@@ -211,6 +211,9 @@ int config_store(struct config_load *l, const struct config_key *key, const stru
 /* All keys of a section that have a value, to base; told of each what is wrong, and of those that are needed
  * and missing. */
 void config_store_section(struct config_load *l, const struct given_section *section, void *base);
+/* Of a section whose keys are some that all have (is_common), which go to base, and its own, which are only looked at. The
+ * first problem does not end it: the others are told, too. */
+void config_store_common(struct config_load *l, const struct given_section *section, void *base);
 /* Which of the key's words it is. */
 int config_word_place(const struct config_value *v, const char *text, unsigned *out);
 /* The texts in one, with `by` between them. */

@@ -257,3 +257,18 @@ void config_store_section(struct config_load *l, const struct given_section *sec
     }
     strbuf_fini(&name);
 }
+
+void config_store_common(struct config_load *l, const struct given_section *section, void *base)
+{
+    struct config_key key;
+    struct strbuf name = {0};
+    for (size_t i = 0; l->schema->key_at(section->scope, i, &key); i++) {
+        const struct config_entry *entry = given_find(section, key.name);
+        strbuf_reset(&name);
+        config_full_name(section->scope, section->title, key.name, &name);
+        if (entry || key.is_common)
+            (void)config_store(l, &key, entry, strbuf_slice(&name).p,
+                               key.is_common ? base : NULL); /* remembered in l */
+    }
+    strbuf_fini(&name);
+}

@@ -171,6 +171,28 @@ static int roll(struct reading *p, struct samples_stream *s, uint32_t field, str
     return 0;
 }
 
+/* Is it the work space, unfolded for this row alone? */
+static bool is_unfolded(const struct reading *p, const struct samples_stream *s)
+{
+    return s == &p->r->scratch->stream;
+}
+
+/* The changed values of the row, in place of the baseline's: it is nobody's but this row's. */
+static int read_in_place(struct reading *p, struct samples_stream *s, int n, size_t *text)
+{
+    const uint16_t *changed = p->r->scratch->changed;
+    for (int c = 0; c < n; c++) {
+        uint32_t i = s->value_at[changed[c]];
+        struct samples_base *b = &s->base[i];
+        size_t before = value_is_text(s->schema->fields[i].type) ? b->n : 0;
+        int rc = samples_read_value(&p->c, &s->schema->fields[i], b, p->why);
+        if (rc < 0)
+            return rc;
+        *text += (value_is_text(b->type) ? b->n : 0) - before;
+    }
+    return 0;
+}
+
 /* The changed values of the row; *text is what the row then has of it. */
 static int read_changes(struct reading *p, struct samples_stream *s, size_t *text)
 {
@@ -178,6 +200,8 @@ static int read_changes(struct reading *p, struct samples_stream *s, size_t *tex
     int n = read_marks(&p->c, s->n_values, p->r->scratch->changed);
     if (n < 0)
         return samples_refuse(p->why, p->c.bad ? "a row is cut short" : "the marks of a row are wrong");
+    if (is_unfolded(p, s))
+        return read_in_place(p, s, n, text);
     for (int c = 0; c < n; c++) {
         uint32_t i = s->value_at[changed[c]];
         struct samples_base b = s->base[i];
@@ -247,6 +271,12 @@ static int finish_row(struct reading *p, const struct samples_stream *s)
     return batch_builder_add_known(p->out, &head, s->schema, row, p->why);
 }
 
+static void fill_row(const struct samples_stream *s, struct value *row)
+{
+    for (uint32_t i = 0; i < s->schema->n_fields; i++)
+        row[i] = samples_base_value(&s->base[i]);
+}
+
 /* 1: the row is in the batch. 0: it can't be read, as its stream or baseline is not known. */
 static int read_row(struct reading *p)
 {
@@ -266,12 +296,14 @@ static int read_row(struct reading *p)
     /* Without events the row itself is only looked at where it could be wrong. */
     bool needs_row =
         p->out || !s->schema->names_once || s->names + s->text > EVENT_SIZE_MAX - SAMPLES_BYTES_MAX;
-    for (uint32_t i = 0; needs_row && i < s->schema->n_fields; i++)
-        row[i] = samples_base_value(&s->base[i]);
     size_t text = s->text;
+    if (needs_row && !is_unfolded(p, s))
+        fill_row(s, row);
     rc = is_changed ? read_changes(p, s, &text) : 0;
     if (rc == 0)
         rc = count_unfolded(p, s, text);
+    if (rc == 0 && needs_row && is_unfolded(p, s))
+        fill_row(s, row);
     if (rc == 0 && needs_row)
         rc = finish_row(p, s);
     return rc < 0 ? rc : 1;

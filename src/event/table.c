@@ -5,8 +5,8 @@
 
 #include <errno.h>
 
-const char *const table_gateway_names[] = {"workers", "sensors",       "subscriptions", "ledger",
-                                           "schemas", "schema_fields", "domains",       NULL};
+const char *const table_gateway_names[] = {"workers",       "sensors", "subscriptions", "ledger", "schemas",
+                                           "schema_fields", "domains", "faults",        "rules",  NULL};
 
 void table_rows_fini(struct table_rows *t)
 {

@@ -3,7 +3,7 @@
 
 #include "base/mem.h"
 #include "event/block.h"
-#include "sensor/child.h"
+#include "base/child.h"
 #include "sensor/wire.h"
 
 #include <assert.h>

@@ -24,7 +24,7 @@
 #include "base/num.h"
 #include "base/text.h"
 #include "event/limits.h"
-#include "sensor/child.h"
+#include "base/child.h"
 
 #include <errno.h>
 #include <poll.h>

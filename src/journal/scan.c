@@ -181,8 +181,15 @@ static int hunt(struct journal_scan *s, uint64_t offset, struct record *out)
 int journal_scan_next(struct journal_scan *s, uint64_t at_least, uint64_t limit, struct record *out)
 {
     uint64_t offset = s->offset;
-    for (;;) {
+    for (bool was_read_again = false;;) {
         int r = hunt(s, offset, out);
+        if (r > 0 && out->offset != offset && !was_read_again) {
+            /* Damage, or a read that ran beside a write: of one page it got what was there before, of a later
+             * one what was written meanwhile. The earlier page is written first, so now it is there. */
+            was_read_again = true;
+            s->window_len = 0;
+            continue;
+        }
         if (r <= 0 || out->head.number >= limit) {
             s->window_len = 0; /* what is behind may be written until the next call */
             return r < 0 ? r : 0;
@@ -191,6 +198,7 @@ int journal_scan_next(struct journal_scan *s, uint64_t at_least, uint64_t limit,
         if (out->head.number >= at_least)
             break;
         s->offset = offset; /* passed on the way to at_least */
+        was_read_again = false;
     }
     s->offset = offset;
     return 1;

@@ -55,6 +55,11 @@ void dial_default_agent(struct strbuf *out)
     add_default_socket(out, "agent.sock");
 }
 
+void dial_default_guard(struct strbuf *out)
+{
+    add_default_socket(out, "guard.sock");
+}
+
 void dial_default_identity(struct strbuf *out)
 {
     const char *given = getenv("GRIDLINE_IDENTITY"), *home = getenv("HOME");

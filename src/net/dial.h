@@ -47,8 +47,9 @@ int dial_hello(struct strbuf *out, const char *prog);
 
 /* Where this user's gateway has its socket by default: "unix:/run/gridline/gateway.sock", ... */
 void dial_default_gateway(struct strbuf *out);
-/* And its agent. */
+/* And its agent, and its guard. */
 void dial_default_agent(struct strbuf *out);
+void dial_default_guard(struct strbuf *out);
 /* Where this user's identity is by default; empty: there is no home folder. */
 void dial_default_identity(struct strbuf *out);
 

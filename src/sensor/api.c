@@ -6,14 +6,12 @@
 #include "base/arena.h"
 #include "base/clock.h"
 #include "base/mem.h"
-#include "sensor/child.h"
+#include "base/child.h"
 #include "sensor/instance.h"
-#include "sensor/options.h"
+#include "base/parameter.h"
 
 #include <errno.h>
 #include <poll.h>
-
-enum { OPTIONS_MAX = 64 };
 
 struct gridline_sensor {
     struct sensor_out out; /* first */
@@ -70,42 +68,9 @@ int gridline_sensor_options(const char *sensor, gridline_sensor_option_fn fn, vo
 {
     const struct sensor_ops *ops = sensor_find(slice_str(sensor));
     int r = ops ? 0 : -ENOENT;
-    for (const struct sensor_option *o = ops ? ops->options : NULL; o && o->name && r == 0; o++)
+    for (const struct parameter *o = ops ? ops->options : NULL; o && o->name && r == 0; o++)
         r = fn(arg, o->name, setting_type_name((enum setting_type)o->type), o->default_text, o->help);
     return r;
-}
-
-/* Groups "name=value" strings into settings; texts has room for all of them. */
-static int group_options(const char *const *options, char *names, size_t names_size,
-                         struct sensor_setting *settings, const char **texts, size_t *n, struct diag *why)
-{
-    size_t used = 0, total = 0;
-    *n = 0;
-    for (; options && options[total]; total++)
-        ;
-    for (size_t i = 0, taken = 0; i < total; i++) {
-        const char *equals = strchr(options[i], '=');
-        size_t length = equals ? (size_t)(equals - options[i]) : 0;
-        if (length == 0 || total > OPTIONS_MAX || used + length + 1 > names_size)
-            return diag_set(why, -EINVAL, 0, "'%s': an option is given as name=value", options[i]);
-        bool is_known = false;
-        for (size_t k = 0; k < *n && !is_known; k++)
-            is_known =
-                strlen(settings[k].name) == length && memcmp(settings[k].name, options[i], length) == 0;
-        if (is_known)
-            continue;
-        struct sensor_setting *s = &settings[(*n)++];
-        memcpy(names + used, options[i], length);
-        names[used + length] = '\0';
-        *s = (struct sensor_setting){names + used, texts + taken, 0};
-        used += length + 1;
-        for (size_t k = i; k < total; k++)
-            if (strncmp(options[k], s->name, length) == 0 && options[k][length] == '=') {
-                texts[taken++] = options[k] + length + 1;
-                s->n++;
-            }
-    }
-    return 0;
 }
 
 static struct gridline_value convert(struct gridline_sensor *s, const char *name, struct value v)
@@ -171,9 +136,8 @@ static void on_mark(struct sensor_out *out, struct slice position)
 gridline_sensor *gridline_sensor_open(const char *sensor, const char *const *options, const char *root,
                                       char *why, size_t why_size)
 {
-    struct sensor_setting settings[OPTIONS_MAX];
-    const char *texts[OPTIONS_MAX];
-    char names[OPTIONS_MAX * 32];
+    struct arena arena = {0};
+    const struct parameter_setting *settings = NULL;
     size_t n = 0;
     struct diag d = {0};
     const struct sensor_ops *ops = sensor_find(slice_str(sensor));
@@ -183,13 +147,14 @@ gridline_sensor *gridline_sensor_open(const char *sensor, const char *const *opt
     if (r == 0 && !ops)
         r = diag_set(&d, -ENOENT, 0, "there is no sensor '%s'", sensor);
     if (r == 0)
-        r = group_options(options, names, sizeof names, settings, texts, &n, &d);
+        r = parameters_group(options, &arena, &settings, &n, &d);
     if (r == 0) {
         *s = (struct gridline_sensor){.out = {.row = on_row, .event = on_event, .mark = on_mark},
                                       .root = root_copy};
         env_init(&s->env, root_copy ? root_copy : "");
         r = instance_create(ops, ops->name, settings, n, &s->env, &s->instance, &d);
     }
+    arena_fini(&arena);
     if (r == 0)
         return s;
     if (why_size)

@@ -182,7 +182,7 @@ struct group {
 };
 
 struct cgroup {
-    struct sensor_list patterns;
+    struct parameter_list patterns;
     int64_t max_groups;
     struct sensor_env *env;
     bool is_v2;
@@ -193,10 +193,10 @@ struct cgroup {
     struct strbuf path, full, text, key;
 };
 
-static const struct sensor_option cgroup_options[] = {
-    {SENSOR_LIST, "groups", "*", offsetof(struct cgroup, patterns),
+static const struct parameter cgroup_options[] = {
+    {SETTING_LIST, "groups", "*", offsetof(struct cgroup, patterns),
      "patterns of groups, part by part: `system.slice/*.service`, `slurm/uid_*/job_*`; `/` is the root", false, false},
-    {SENSOR_INT, "max_groups", "64", offsetof(struct cgroup, max_groups),
+    {SETTING_INT, "max_groups", "64", offsetof(struct cgroup, max_groups),
      "most groups with a row, 1 to 1024", false, false},
     {0},
 };

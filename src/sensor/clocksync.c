@@ -85,8 +85,8 @@ struct clocksync {
     struct strbuf reference;
 };
 
-static const struct sensor_option clocksync_options[] = {
-    {SENSOR_INT, "chrony_port", "323", offsetof(struct clocksync, chrony_port),
+static const struct parameter clocksync_options[] = {
+    {SETTING_INT, "chrony_port", "323", offsetof(struct clocksync, chrony_port),
      "the UDP port on which chronyd takes questions (its `cmdport`); 0: it is not asked", false, false},
     {0},
 };

@@ -56,8 +56,8 @@ struct cpu {
     struct source *stat;
 };
 
-static const struct sensor_option cpu_options[] = {
-    {SENSOR_FLAG, "per_core", "true", offsetof(struct cpu, per_core), "a row for each processor, too", false, false},
+static const struct parameter cpu_options[] = {
+    {SETTING_FLAG, "per_core", "true", offsetof(struct cpu, per_core), "a row for each processor, too", false, false},
     {0},
 };
 

@@ -38,7 +38,7 @@ static const struct sensor_schema disk_schemas[] = {
 };
 
 struct disk {
-    struct sensor_list devices, skip;
+    struct parameter_list devices, skip;
     bool partitions;
     struct sensor_env *env;
     struct source *diskstats;
@@ -52,10 +52,10 @@ struct device {
     bool is_spare;  /* a loop or RAM disk */
 };
 
-static const struct sensor_option disk_options[] = {
-    {SENSOR_LIST, "devices", "*", offsetof(struct disk, devices), "patterns of the devices to watch", false, false},
-    {SENSOR_LIST, "skip", NULL, offsetof(struct disk, skip), "patterns of those to leave out", false, false},
-    {SENSOR_FLAG, "partitions", "false", offsetof(struct disk, partitions), "a row for each partition, too", false,
+static const struct parameter disk_options[] = {
+    {SETTING_LIST, "devices", "*", offsetof(struct disk, devices), "patterns of the devices to watch", false, false},
+    {SETTING_LIST, "skip", NULL, offsetof(struct disk, skip), "patterns of those to leave out", false, false},
+    {SETTING_FLAG, "partitions", "false", offsetof(struct disk, partitions), "a row for each partition, too", false,
      false},
     {0},
 };

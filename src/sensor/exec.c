@@ -19,7 +19,7 @@
 #include "base/num.h"
 #include "base/text.h"
 #include "event/encodings.h" /* these three alone: the table of all encodings needs expat */
-#include "sensor/child.h"
+#include "base/child.h"
 #include "sensor/nagios.h"
 #include "sensor/relay.h"
 #include "sensor/sensor.h"
@@ -74,7 +74,7 @@ static const struct encoding *const encodings[FORMATS] = {
     [FORMAT_ULM] = &encoding_ulm, [FORMAT_BP] = &encoding_bp, [FORMAT_NDJSON] = &encoding_ndjson};
 
 struct exec {
-    struct sensor_list command;
+    struct parameter_list command;
     const char *format_name, *run_name, *event_name;
     int64_t timeout_ns, max_events;
     uint64_t max_bytes;
@@ -99,20 +99,20 @@ struct exec {
     bool was_bad; /* the last run with lines had bad ones: that has been told */
 };
 
-static const struct sensor_option exec_options[] = {
-    {SENSOR_LIST, "command", NULL, offsetof(struct exec, command),
+static const struct parameter exec_options[] = {
+    {SETTING_LIST, "command", NULL, offsetof(struct exec, command),
      "the program and its arguments; no shell is used", true, true},
-    {SENSOR_STRING, "format", "auto", offsetof(struct exec, format_name),
+    {SETTING_STRING, "format", "auto", offsetof(struct exec, format_name),
      "of its output: `ulm`, `bp`, `ndjson`, `nagios`, `value` (a number), or `auto`", false, false},
-    {SENSOR_STRING, "run", "once", offsetof(struct exec, run_name),
+    {SETTING_STRING, "run", "once", offsetof(struct exec, run_name),
      "`once` each period, or `long`: kept running, started again when it ends", false, false},
-    {SENSOR_DURATION, "timeout", "10s", offsetof(struct exec, timeout_ns),
+    {SETTING_DURATION, "timeout", "10s", offsetof(struct exec, timeout_ns),
      "a run that takes longer is killed; not for `long`", false, false},
-    {SENSOR_STRING, "name", NULL, offsetof(struct exec, event_name),
+    {SETTING_STRING, "name", NULL, offsetof(struct exec, event_name),
      "the event of a `value`; by default the sensor's name in the configuration", false, false},
-    {SENSOR_SIZE, "max_bytes", "64KiB", offsetof(struct exec, max_bytes),
+    {SETTING_SIZE, "max_bytes", "64KiB", offsetof(struct exec, max_bytes),
      "a run that prints more is killed; for `long`: in a second", false, false},
-    {SENSOR_INT, "max_events", "1000", offsetof(struct exec, max_events),
+    {SETTING_INT, "max_events", "1000", offsetof(struct exec, max_events),
      "a run that prints more lines is killed; for `long`: in a second", false, false},
     {0},
 };

@@ -15,7 +15,7 @@ static const struct sensor_schema filesystem_schemas[] = {
     {0},
 };
 
-static const struct sensor_option filesystem_sensor_options[] = {
+static const struct parameter filesystem_sensor_options[] = {
     FILESYSTEM_COMMON_OPTIONS(struct filesystem, options),
     {0},
 };

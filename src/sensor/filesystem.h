@@ -39,13 +39,13 @@ enum {
 
 /* The options, at the beginning of both states. */
 struct filesystem_options {
-    struct sensor_list mounts, ignore;
+    struct parameter_list mounts, ignore;
 };
 #define FILESYSTEM_COMMON_OPTIONS(type, member)                                                              \
-    {SENSOR_LIST, "mounts", "*", offsetof(type, member.mounts), "patterns of mount points to look at", false, \
+    {SETTING_LIST, "mounts", "*", offsetof(type, member.mounts), "patterns of mount points to look at", false, \
      false},                                                                                                 \
     {                                                                                                        \
-        SENSOR_LIST, "ignore", "/snap/* /var/lib/docker/* /var/lib/containers/* /var/lib/kubelet/*",         \
+        SETTING_LIST, "ignore", "/snap/* /var/lib/docker/* /var/lib/containers/* /var/lib/kubelet/*",         \
             offsetof(type, member.ignore), "patterns of mount points to leave out", false, false             \
     }
 

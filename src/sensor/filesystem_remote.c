@@ -14,9 +14,9 @@ static const struct sensor_schema remote_schemas[] = {
     {0},
 };
 
-static const struct sensor_option remote_options[] = {
+static const struct parameter remote_options[] = {
     FILESYSTEM_COMMON_OPTIONS(struct filesystem_remote, options),
-    {SENSOR_DURATION, "timeout", "2s", offsetof(struct filesystem_remote, timeout_ns),
+    {SETTING_DURATION, "timeout", "2s", offsetof(struct filesystem_remote, timeout_ns),
      "how long an answer may take; until it comes the filesystem is not asked again", false, false},
     {0},
 };

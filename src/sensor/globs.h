@@ -7,7 +7,7 @@
 #include "sensor/sensor.h"
 
 /* Does one of them match? An empty list matches nothing. */
-static inline bool globs_match(const struct sensor_list *globs, struct slice name)
+static inline bool globs_match(const struct parameter_list *globs, struct slice name)
 {
     for (size_t i = 0; i < globs->n; i++)
         if (text_glob(slice_str(globs->v[i]), name))

@@ -3,11 +3,12 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
-#include "sensor/options.h"
+#include "base/parameter.h"
 #include "sensor/remote.h"
 
 #include <assert.h>
 #include <errno.h>
+#include <stdio.h>
 
 enum { CPU_EVERY = 16 }; /* reading the thread's CPU clock is a system call: one run in so many is measured */
 
@@ -21,7 +22,7 @@ struct instance {
     struct strbuf position;
     /* The settings, kept to open again. */
     struct arena settings_arena;
-    struct sensor_setting *settings;
+    struct parameter_setting *settings;
     size_t n_settings;
     int64_t backoff_ns, retry_at_ns;
     bool is_underway;
@@ -35,7 +36,7 @@ static const char *copy_text(struct arena *arena, const char *text)
     return copy.p;
 }
 
-static int copy_setting(struct arena *arena, const struct sensor_setting *from, struct sensor_setting *to)
+static int copy_setting(struct arena *arena, const struct parameter_setting *from, struct parameter_setting *to)
 {
     const char **texts = arena_alloc(arena, (from->n ? from->n : 1) * sizeof *texts);
     to->name = copy_text(arena, from->name);
@@ -49,18 +50,27 @@ static int copy_setting(struct arena *arena, const struct sensor_setting *from, 
     return 0;
 }
 
-int instance_check(const struct sensor_ops *ops, const struct sensor_setting *settings, size_t n,
+static int apply_options(const struct sensor_ops *ops, const struct parameter_setting *settings, size_t n,
+                         struct arena *arena, void *state, struct diag *why)
+{
+    char explain[100];
+    (void)snprintf(explain, sizeof explain, "gridline config explain %s", ops->name); /* a name of ours: it fits */
+    const struct parameter_owner owner = {.name = ops->name, .explain = explain};
+    return parameters_apply(&owner, ops->options, settings, n, arena, state, why);
+}
+
+int instance_check(const struct sensor_ops *ops, const struct parameter_setting *settings, size_t n,
                    struct diag *why)
 {
     struct arena arena = {0};
     void *state = mem_alloc(ops->state_size ? ops->state_size : 1);
-    int r = options_apply(ops, settings, n, &arena, state, why);
+    int r = apply_options(ops, settings, n, &arena, state, why);
     mem_free(state);
     arena_fini(&arena);
     return r;
 }
 
-int instance_create(const struct sensor_ops *ops, const char *name, const struct sensor_setting *settings,
+int instance_create(const struct sensor_ops *ops, const char *name, const struct parameter_setting *settings,
                     size_t n, struct sensor_env *env, struct instance **out, struct diag *why)
 {
     int r = instance_check(ops, settings, n, why);
@@ -166,7 +176,7 @@ static int set_up(struct instance *i, struct diag *why)
             .ops = i->ops, .name = i->name, .settings = i->settings, .n = i->n_settings, .deadline_ns = REMOTE_DEADLINE};
         return 0;
     }
-    int r = options_apply(i->ops, i->settings, i->n_settings, &i->arena, i->state, why);
+    int r = apply_options(i->ops, i->settings, i->n_settings, &i->arena, i->state, why);
     assert(r == 0 || r == -ENOMEM); /* instance_create has looked at them */
     return r;
 }

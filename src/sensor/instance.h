@@ -12,13 +12,6 @@
 
 #define INSTANCE_BACKOFF_MAX (INT64_C(300) * 1000 * 1000 * 1000) /* ns */
 
-/* A configured option: `name = text`, or several texts for a list. */
-struct sensor_setting {
-    const char *name;
-    const char *const *texts;
-    size_t n;
-};
-
 struct instance_stats {
     uint64_t runs, failures, no_data;
     uint64_t rows;                 /* rows and events emitted */
@@ -33,11 +26,11 @@ struct instance;
 /* Copies everything. Options are parsed here: *why names the option and what is wrong with it. name is the
  * instance's (the sensor's own for those that are not multi). *out is untouched on failure. env is borrowed.
  */
-int instance_create(const struct sensor_ops *ops, const char *name, const struct sensor_setting *settings,
+int instance_create(const struct sensor_ops *ops, const char *name, const struct parameter_setting *settings,
                     size_t n, struct sensor_env *env, struct instance **out, struct diag *why);
 void instance_destroy(struct instance *i); /* closes; NULL is fine */
 /* Only looks whether the settings can be used. */
-int instance_check(const struct sensor_ops *ops, const struct sensor_setting *settings, size_t n,
+int instance_check(const struct sensor_ops *ops, const struct parameter_setting *settings, size_t n,
                    struct diag *why);
 
 const struct sensor_ops *instance_ops(const struct instance *i);

@@ -26,8 +26,8 @@ struct load {
     struct source *loadavg;
 };
 
-static const struct sensor_option load_options[] = {
-    {SENSOR_FLAG, "processes", "false", offsetof(struct load, processes), "count the processes: lists `/proc`", false,
+static const struct parameter load_options[] = {
+    {SETTING_FLAG, "processes", "false", offsetof(struct load, processes), "count the processes: lists `/proc`", false,
      false},
     {0},
 };

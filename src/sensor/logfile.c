@@ -38,16 +38,16 @@ static const struct sensor_schema logfile_schemas[] = {
 };
 
 #define AT(member) offsetof(struct logfile, member)
-static const struct sensor_option logfile_options[] = {
-    {SENSOR_STRING, "path", NULL, AT(path), "the log file", true, true},
-    {SENSOR_STRING, "filter", NULL, AT(filter),
+static const struct parameter logfile_options[] = {
+    {SETTING_STRING, "path", NULL, AT(path), "the log file", true, true},
+    {SETTING_STRING, "filter", NULL, AT(filter),
      "what makes events of lines: a filter's name or file; without one each line is an event", true, false},
-    {SENSOR_STRING, "event", "log.line", AT(event), "name of each line's event without a filter", false,
+    {SETTING_STRING, "event", "log.line", AT(event), "name of each line's event without a filter", false,
      false},
-    {SENSOR_STRING, "from", "end", AT(from), "where to begin the first time: `start` or `end`", false, false},
-    {SENSOR_STRING, "zone", NULL, AT(zone),
+    {SETTING_STRING, "from", "end", AT(from), "where to begin the first time: `start` or `end`", false, false},
+    {SETTING_STRING, "zone", NULL, AT(zone),
      "zone of times that have none, in place of the filter's: `local`, `utc`, `+02:00`", false, false},
-    {SENSOR_DURATION, "grace", "2s", AT(grace_ns),
+    {SETTING_DURATION, "grace", "2s", AT(grace_ns),
      "a rotated file must not grow for so long before the next is read", false, false},
     {0},
 };

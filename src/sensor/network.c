@@ -43,7 +43,7 @@ static const struct sensor_schema network_schemas[] = {
 };
 
 struct network {
-    struct sensor_list interfaces, skip;
+    struct parameter_list interfaces, skip;
     bool out_queue;
     struct sensor_env *env;
     struct source *dev, *qdisc;
@@ -56,11 +56,11 @@ struct interface {
     struct netdev_link link;
 };
 
-static const struct sensor_option network_options[] = {
-    {SENSOR_LIST, "interfaces", "*", offsetof(struct network, interfaces), "patterns of the interfaces to watch",
+static const struct parameter network_options[] = {
+    {SETTING_LIST, "interfaces", "*", offsetof(struct network, interfaces), "patterns of the interfaces to watch",
      false, false},
-    {SENSOR_LIST, "skip", NULL, offsetof(struct network, skip), "patterns of those to leave out", false, false},
-    {SENSOR_FLAG, "out_queue", "true", offsetof(struct network, out_queue),
+    {SETTING_LIST, "skip", NULL, offsetof(struct network, skip), "patterns of those to leave out", false, false},
+    {SETTING_FLAG, "out_queue", "true", offsetof(struct network, out_queue),
      "the queue in front of each: one netlink dump a sample", false, false},
     {0},
 };

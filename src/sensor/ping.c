@@ -15,7 +15,7 @@
  * wake-up. */
 #include "base/clock.h"
 #include "base/mem.h"
-#include "sensor/ping_echo.h"
+#include "net/echo.h"
 #include "sensor/ping_resolve.h"
 #include "sensor/sensor.h"
 
@@ -76,7 +76,7 @@ struct icmp {
 
 struct ping {
     /* Options. */
-    struct sensor_list list;
+    struct parameter_list list;
     const char *method;
     int64_t tcp_port, timeout_ns, resolve_ns;
 
@@ -96,15 +96,15 @@ struct ping {
     int64_t now_ns;
 };
 
-static const struct sensor_option ping_options[] = {
-    {SENSOR_LIST, "targets", NULL, offsetof(struct ping, list), "addresses or names of hosts", false, true},
-    {SENSOR_STRING, "method", "auto", offsetof(struct ping, method),
+static const struct parameter ping_options[] = {
+    {SETTING_LIST, "targets", NULL, offsetof(struct ping, list), "addresses or names of hosts", false, true},
+    {SETTING_STRING, "method", "auto", offsetof(struct ping, method),
      "`icmp`, `tcp`, or `auto`: ICMP where it is allowed, else TCP if there is a `tcp_port`", false, false},
-    {SENSOR_INT, "tcp_port", "0", offsetof(struct ping, tcp_port),
+    {SETTING_INT, "tcp_port", "0", offsetof(struct ping, tcp_port),
      "port for TCP; a refused connection is an answer, too", false, false},
-    {SENSOR_DURATION, "timeout", "2s", offsetof(struct ping, timeout_ns), "how long an answer is waited for",
+    {SETTING_DURATION, "timeout", "2s", offsetof(struct ping, timeout_ns), "how long an answer is waited for",
      false, false},
-    {SENSOR_DURATION, "resolve", "10m", offsetof(struct ping, resolve_ns),
+    {SETTING_DURATION, "resolve", "10m", offsetof(struct ping, resolve_ns),
      "how often names are resolved again", false, false},
     {0},
 };

@@ -138,7 +138,7 @@ struct process {
     /* Options. */
     const char *name, *pattern, *pidfile, *watch;
     int64_t pid, max;
-    struct sensor_list limits;
+    struct parameter_list limits;
     bool files, arguments;
 
     struct sensor_env *env;
@@ -173,25 +173,25 @@ struct process {
     char text[PROC_COMMAND_MAX];
 };
 
-static const struct sensor_option process_options[] = {
-    {SENSOR_STRING, "name", NULL, offsetof(struct process, name),
+static const struct parameter process_options[] = {
+    {SETTING_STRING, "name", NULL, offsetof(struct process, name),
      "name of the processes (its first 15 bytes); without any choice the instance's name", false, false},
-    {SENSOR_STRING, "pattern", NULL, offsetof(struct process, pattern),
+    {SETTING_STRING, "pattern", NULL, offsetof(struct process, pattern),
      "pattern of their command lines, arguments separated by blanks: `*java*-Dapp=foo*`", false, false},
-    {SENSOR_STRING, "pidfile", NULL, offsetof(struct process, pidfile), "file that holds the pid", false,
+    {SETTING_STRING, "pidfile", NULL, offsetof(struct process, pidfile), "file that holds the pid", false,
      false},
-    {SENSOR_INT, "pid", "0", offsetof(struct process, pid),
+    {SETTING_INT, "pid", "0", offsetof(struct process, pid),
      "the pid itself; of several choices all must hold", false, false},
-    {SENSOR_STRING, "watch", "auto", offsetof(struct process, watch),
+    {SETTING_STRING, "watch", "auto", offsetof(struct process, watch),
      "how starts and ends are seen: `connector` (the kernel tells), `poll`, or `auto`: the first that is "
      "allowed",
      false, false},
-    {SENSOR_INT, "max", "256", offsetof(struct process, max), "processes that are watched; more are counted",
+    {SETTING_INT, "max", "256", offsetof(struct process, max), "processes that are watched; more are counted",
      false, false},
-    {SENSOR_LIST, "limits", NULL, offsetof(struct process, limits),
+    {SETTING_LIST, "limits", NULL, offsetof(struct process, limits),
      "limits on averages: `cpu 80% 30s`, `rss 2GiB 60s`, `threads 500 30s`", false, false},
-    {SENSOR_FLAG, "files", "true", offsetof(struct process, files), "count open descriptors", false, false},
-    {SENSOR_FLAG, "arguments", "true", offsetof(struct process, arguments),
+    {SETTING_FLAG, "files", "true", offsetof(struct process, files), "count open descriptors", false, false},
+    {SETTING_FLAG, "arguments", "true", offsetof(struct process, arguments),
      "`process.start` has the arguments, too, not only the program", false, false},
     {0},
 };

@@ -4,7 +4,7 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "event/block.h"
-#include "sensor/child.h"
+#include "base/child.h"
 #include "sensor/relay.h"
 #include "sensor/wire.h"
 

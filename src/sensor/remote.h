@@ -24,7 +24,7 @@ enum {
 struct remote_setup {
     const struct sensor_ops *ops; /* the helper sensor's */
     const char *name;             /* of the instance */
-    const struct sensor_setting *settings;
+    const struct parameter_setting *settings;
     size_t n;
     int64_t deadline_ns; /* REMOTE_DEADLINE */
 };

@@ -22,7 +22,7 @@
 #define GRIDLINE_SENSOR_SENSOR_H
 
 #include "base/err.h"
-#include "base/setting.h"
+#include "base/parameter.h"
 #include "event/batch.h"
 #include "event/schema.h"
 #include "sensor/env.h"
@@ -48,33 +48,6 @@ struct sensor_schema {
 #define SCHEMA(n, f)       {.name = (n), .fields = (f), .n_fields = sizeof(f) / sizeof *(f), .level = LEVEL_INFO}
 #define SCHEMA_EVENT(n, f, l)                                                                                \
     {.name = (n), .fields = (f), .n_fields = sizeof(f) / sizeof *(f), .level = (l), .is_event = true}
-
-/* What an option's value is, and the C type at its offset in the state. */
-enum sensor_option_type {
-    SENSOR_FLAG = SETTING_FLAG,         /* bool */
-    SENSOR_INT = SETTING_INT,           /* int64_t */
-    SENSOR_FLOAT = SETTING_FLOAT,       /* double */
-    SENSOR_SIZE = SETTING_SIZE,         /* uint64_t, bytes */
-    SENSOR_DURATION = SETTING_DURATION, /* int64_t, ns */
-    SENSOR_STRING = SETTING_STRING,     /* const char *, NULL = not given */
-    SENSOR_LIST = SETTING_LIST          /* struct sensor_list */
-};
-
-struct sensor_list {
-    const char *const *v;
-    size_t n;
-};
-
-struct sensor_option {
-    enum sensor_option_type type;
-    const char *name;         /* NULL ends the table */
-    const char *default_text; /* as it would be configured; lists: words separated by spaces; NULL = empty */
-    size_t offset;
-    const char *help; /* a phrase, lower case, no full stop; `code` for literals */
-    bool is_program;  /* names a program to run, or a file whose content is sent: remote configuration may not set it
-                       * unless trusted */
-    bool is_needed;   /* must be given */
-};
 
 /* Where a sensor's rows go. Made by whoever runs it; sensors call the functions below. */
 struct sensor_out {
@@ -120,7 +93,7 @@ struct sensor_ops {
     const char *name;
     const char *summary;                 /* a phrase */
     const struct sensor_schema *schemas; /* ends with {0}; NULL: events of undeclared schemas only */
-    const struct sensor_option *options; /* ends with {0}; NULL: none */
+    const struct parameter *options; /* ends with {0}; NULL: none */
     const char *every;                   /* default period, "1s" */
     const char *refresh;                 /* default longest silence (the seed's Δt), "60s" */
     uint8_t priority;                    /* 0: slowed last when the agent is over its budget; 9: first; default 5 */

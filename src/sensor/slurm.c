@@ -56,20 +56,20 @@ static const struct sensor_schema slurm_schemas[] = {
     {0},
 };
 
-static const struct sensor_option slurm_options[] = {
-    {SENSOR_STRING, "squeue", "squeue", offsetof(struct slurm, squeue), "the program that lists jobs", true,
+static const struct parameter slurm_options[] = {
+    {SETTING_STRING, "squeue", "squeue", offsetof(struct slurm, squeue), "the program that lists jobs", true,
      false},
-    {SENSOR_STRING, "sinfo", "sinfo", offsetof(struct slurm, sinfo),
+    {SETTING_STRING, "sinfo", "sinfo", offsetof(struct slurm, sinfo),
      "the program that lists nodes and partitions; empty: not used", true, false},
-    {SENSOR_STRING, "sacct", "sacct", offsetof(struct slurm, sacct),
+    {SETTING_STRING, "sacct", "sacct", offsetof(struct slurm, sacct),
      "the program that knows jobs that `squeue` has forgotten; empty: not used", true, false},
-    {SENSOR_STRING, "scontrol", "scontrol", offsetof(struct slurm, scontrol),
+    {SETTING_STRING, "scontrol", "scontrol", offsetof(struct slurm, scontrol),
      "the program that knows the cluster's name; not used if `cluster` is given", true, false},
-    {SENSOR_STRING, "cluster", NULL, offsetof(struct slurm, cluster), "the name to use for the cluster",
+    {SETTING_STRING, "cluster", NULL, offsetof(struct slurm, cluster), "the name to use for the cluster",
      false, false},
-    {SENSOR_DURATION, "timeout", "10s", offsetof(struct slurm, timeout_ns),
+    {SETTING_DURATION, "timeout", "10s", offsetof(struct slurm, timeout_ns),
      "how long Slurm may take to answer, all programs together", false, false},
-    {SENSOR_SIZE, "max_bytes", "256MiB", offsetof(struct slurm, max_bytes),
+    {SETTING_SIZE, "max_bytes", "256MiB", offsetof(struct slurm, max_bytes),
      "that one program may print; `squeue` needs about 3500 for each job", false, false},
     {0},
 };

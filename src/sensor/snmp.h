@@ -96,7 +96,7 @@ struct snmp_sensor {
     const char *target, *version, *community_file;
     const char *user, *auth, *auth_file, *priv_file; /* of version 3 */
     bool has_interfaces, has_host;
-    struct sensor_list oids;
+    struct parameter_list oids;
     int64_t timeout_ns, retries;
 
     struct snmp_work *work; /* helper/snmp.c; owned */

@@ -183,7 +183,7 @@ struct port {
 };
 
 struct tcp {
-    struct sensor_list port_list;
+    struct parameter_list port_list;
     int64_t max_connections;
     struct sensor_env *env;
     struct source *snmp, *netstat;
@@ -198,10 +198,10 @@ struct tcp {
     struct strbuf local, remote;
 };
 
-static const struct sensor_option tcp_options[] = {
-    {SENSOR_LIST, "ports", NULL, offsetof(struct tcp, port_list),
+static const struct parameter tcp_options[] = {
+    {SETTING_LIST, "ports", NULL, offsetof(struct tcp, port_list),
      "ports whose connections are listed, as `5001` or `5000-5010`; at most 256", false, false},
-    {SENSOR_INT, "max_connections", "256", offsetof(struct tcp, max_connections),
+    {SETTING_INT, "max_connections", "256", offsetof(struct tcp, max_connections),
      "most rows of connections in one sample, 0 to 65536", false, false},
     {0},
 };

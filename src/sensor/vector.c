@@ -266,7 +266,7 @@ static bool is_fatal(int r)
 static void look_at_disk(struct counted *c, struct sensor_env *env)
 {
     static const char *const names[] = {"loop*", "ram*", "zram*", "dm-*", "md*", "drbd*", "bcache*"};
-    static const struct sensor_list stacked = {names, sizeof names / sizeof *names};
+    static const struct parameter_list stacked = {names, sizeof names / sizeof *names};
     c->kind = (uint8_t)diskstats_kind(env, c->entry.name);
     c->is_physical = c->kind == DISKSTATS_WHOLE && diskstats_is_physical(env, c->entry.name);
     c->is_stacked = globs_match(&stacked, c->entry.name);

@@ -72,7 +72,7 @@ static int get_string(struct cursor *c, struct arena *arena, const char **out)
     return 0;
 }
 
-static int get_setting(struct cursor *c, struct arena *arena, struct sensor_setting *out)
+static int get_setting(struct cursor *c, struct arena *arena, struct parameter_setting *out)
 {
     int r = get_string(c, arena, &out->name);
     uint64_t n = cursor_varint(c);
@@ -105,7 +105,7 @@ int wire_get_open(struct slice payload, struct arena *arena, struct wire_open *o
     uint64_t n = cursor_varint(&c);
     if (o.position.n > WIRE_POSITION_MAX || n > WIRE_SETTINGS_MAX)
         return E_LIMIT;
-    struct sensor_setting *settings = arena_alloc(arena, (n ? n : 1) * sizeof *settings);
+    struct parameter_setting *settings = arena_alloc(arena, (n ? n : 1) * sizeof *settings);
     struct slice position = arena_copy(arena, o.position);
     if (!settings || !position.p)
         return -ENOMEM;

@@ -44,7 +44,7 @@ enum wire_type {
 struct wire_open {
     const char *sensor, *instance, *root;
     struct slice position;
-    const struct sensor_setting *settings;
+    const struct parameter_setting *settings;
     size_t n;
 };
 

@@ -14,6 +14,10 @@ static void test_utf8(void **state)
                                       "\xff",         "12345678\xe2\x82", "a\xf8\x88\x80\x80\x80"};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
         assert_false(text_is_utf8(slice_str(bad[i])));
+    assert_int_equal(text_utf8_length(SLICE_LIT("")), 0);
+    assert_int_equal(text_utf8_length(SLICE_LIT("ab")), 1);
+    assert_int_equal(text_utf8_length(SLICE_LIT("\xf0\x9f\x98\x80x")), 4);
+    assert_int_equal(text_utf8_length(SLICE_LIT("\xe2\x82")), 0);
 }
 
 static void test_base64(void **state)

@@ -112,7 +112,7 @@ static void run_open(struct run *r, const char *root, int64_t timeout_ns)
     env_init(&r->env, root);
     r->out.why = &r->why;
     r->state = mem_alloc(sizeof *r->state);
-    r->state->options.mounts = (struct sensor_list){all, 1};
+    r->state->options.mounts = (struct parameter_list){all, 1};
     r->state->timeout_ns = timeout_ns;
     assert_int_equal(filesystem_remote_open(r->state, &r->env, &r->why), 0);
 }

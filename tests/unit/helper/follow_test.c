@@ -13,6 +13,7 @@
 #include <poll.h>
 #include <stdio.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 struct fixture {
@@ -717,13 +718,17 @@ static void test_truncated_then_renamed(void **state)
     add(x, "log", "1\n");
     assert_int_equal(go(x), E_NODATA);
     stop(x);
+    test_tick();
     shift(x, 1);
     add(x, "log", "22\n");
+    test_tick();
     shift(x, 2);
     move(x, "log.1", "log");
     copy(x, "log", "log.1");
+    test_tick();
     cut(x, "log", 0);
     add(x, "log", "333\n");
+    test_tick();
     shift(x, 3);
     add(x, "log", "4444\n");
     go_on(x);

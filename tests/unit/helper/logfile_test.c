@@ -61,12 +61,12 @@ static void put(const char *path, const char *text)
 /* Settings: name, text, ..., NULL; path is given. Goes on at the position of the run before. */
 static int start(struct fixture *x, const char *const *pairs)
 {
-    struct sensor_setting settings[8] = {{"path", (const char *[]){x->log}, 1}};
+    struct parameter_setting settings[8] = {{"path", (const char *[]){x->log}, 1}};
     size_t n = 1;
     struct diag why = {0};
     struct strbuf position = {0};
     for (; pairs && pairs[2 * n - 2]; n++)
-        settings[n] = (struct sensor_setting){pairs[2 * n - 2], &pairs[2 * n - 1], 1};
+        settings[n] = (struct parameter_setting){pairs[2 * n - 2], &pairs[2 * n - 1], 1};
     if (x->s.instance) {
         strbuf_add_slice(&position, strbuf_slice(&x->s.position));
         sense_close(&x->s);

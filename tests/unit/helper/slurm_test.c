@@ -4,7 +4,7 @@
 #include "unit/test.h"
 
 #include "base/mem.h"
-#include "sensor/child.h"
+#include "base/child.h"
 #include "sensor/scan.h"
 #include "sensor/slurm.h"
 #include "unit/sensor/tree.h"
@@ -353,7 +353,7 @@ static void opening(void **state)
     run_close(&r);
     const struct sensor_ops *ops = sensor_find(SLICE_LIT("slurm"));
     assert_true(ops->is_helper && !ops->is_default && !ops->open && !ops->sample);
-    for (const struct sensor_option *o = ops->options; o->name;
+    for (const struct parameter *o = ops->options; o->name;
          o++) /* a remote configuration can't choose programs */
         assert_int_equal(o->is_program, !strcmp(o->name, "squeue") || !strcmp(o->name, "sinfo") ||
                                             !strcmp(o->name, "sacct") || !strcmp(o->name, "scontrol"));

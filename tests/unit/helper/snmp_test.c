@@ -142,7 +142,7 @@ static void nothing_to_tell(void **state)
     device_start(&d);
     run_init(&r, d.at);
     r.state->timeout_ns = INT64_C(60) * 1000 * 1000 * 1000;
-    r.state->oids = (struct sensor_list){oids, 2};
+    r.state->oids = (struct parameter_list){oids, 2};
     assert_int_equal(run_open(&r), 0);
     for (int i = 0; i < 3; i++) {
         assert_int_equal(run_sample(&r), 0);
@@ -201,7 +201,7 @@ static void options_refused(void **state)
     for (size_t i = 0; i < SNMP_OIDS_MAX + 1; i++)
         many[i] = "x=1.3.6";
     run_init(&r, "127.0.0.1:9");
-    r.state->oids = (struct sensor_list){many, SNMP_OIDS_MAX + 1};
+    r.state->oids = (struct parameter_list){many, SNMP_OIDS_MAX + 1};
     assert_int_equal(run_open(&r), -EINVAL);
     assert_string_equal(r.why.message, "oids: at most 64");
     run_fini(&r);

@@ -383,6 +383,53 @@ static void test_follow_remade_segment(void **state)
     disk_destroy(d);
 }
 
+/* A read that runs beside the writer's write: of the page in the middle it gets what was there before, of the
+ * one behind it what was written meanwhile. Nothing is lost: read again, it is there. */
+static struct {
+    uint64_t from, to;
+    unsigned stale; /* how many reads get it so */
+    ssize_t (*pread)(void *ctx, int fd, void *to, size_t n, uint64_t offset);
+} racing;
+
+static ssize_t pread_racing(void *ctx, int fd, void *to, size_t n, uint64_t offset)
+{
+    ssize_t got = racing.pread(ctx, fd, to, n, offset);
+    if (got <= 0 || !racing.stale || offset >= racing.from || offset + (uint64_t)got <= racing.to)
+        return got;
+    racing.stale--;
+    memset((char *)to + (racing.from - offset), 0, (size_t)(racing.to - racing.from));
+    return got;
+}
+
+static void test_read_beside_write(void **state)
+{
+    (void)state;
+    struct disk *d = disk_create();
+    struct journal *w = open_disk(d, 0), *ro = open_disk(d, JOURNAL_READONLY);
+    struct journal_reader *r;
+    struct journal_item item;
+    static char big[1000];
+    for (int i = 0; i < 100; i++)
+        assert_int_equal(journal_append(w, 1, slice_of(big, sizeof big), NULL), 0);
+    assert_int_equal(journal_commit(w), 0);
+    racing.pread = d->io.pread;
+    racing.from = 20480;
+    racing.to = 24576;
+    racing.stale = 1;
+    d->io.pread = pread_racing;
+    assert_int_equal(journal_reader_open(ro, 0, &r), 0);
+    for (uint64_t next = 1; next <= 100; next++) {
+        assert_int_equal(journal_reader_next(r, &item), 0);
+        assert_int_equal(item.kind, JOURNAL_RECORD);
+        assert_int_equal(item.first, next);
+    }
+    assert_int_equal(racing.stale, 0);
+    journal_reader_close(r);
+    journal_close(w);
+    journal_close(ro);
+    disk_destroy(d);
+}
+
 /* A disk with one bad block: the records in it are a gap, the others are read. A disk that is gone: -EIO. */
 static struct {
     uint64_t from, to;
@@ -506,6 +553,7 @@ int main(void)
         cmocka_unit_test(test_hostile_payload_without_head),
         cmocka_unit_test(test_follow),
         cmocka_unit_test(test_follow_remade_segment),
+        cmocka_unit_test(test_read_beside_write),
         cmocka_unit_test(test_bad_block),
         cmocka_unit_test(test_version),
         cmocka_unit_test(test_no_memory),

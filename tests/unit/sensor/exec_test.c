@@ -3,8 +3,8 @@
  * process with the test's mark in its arguments is alive. */
 #include "unit/test.h"
 
-#include "sensor/child.h"
-#include "sensor/strays.h"
+#include "base/child.h"
+#include "base/strays.h"
 #include "unit/sensor/processes.h"
 #include "unit/sensor/sense.h"
 
@@ -33,12 +33,12 @@ static void begin(const char *script, const char *const *options)
 {
     static unsigned number;
     const char *command[] = {"/bin/sh", "-c", script, mark};
-    struct sensor_setting settings[16] = {{"command", command, 4}};
+    struct parameter_setting settings[16] = {{"command", command, 4}};
     size_t n = 1;
     struct diag why = {0};
     (void)snprintf(mark, sizeof mark, "gridline-exec-test-%d-%u", (int)getpid(), ++number);
     for (; options && options[0]; options += 2)
-        settings[n++] = (struct sensor_setting){options[0], &options[1], 1};
+        settings[n++] = (struct parameter_setting){options[0], &options[1], 1};
     s = (struct sense){.out = {.row = on_row, .event = on_event, .mark = sense_mark}};
     strbuf_reset(&all);
     env_init(&s.env, "");
@@ -253,7 +253,7 @@ static void can_not_be_started(void **state)
     (void)state;
     struct diag why = {0};
     const char *command[] = {"/no/such/plugin"};
-    struct sensor_setting setting = {"command", command, 1};
+    struct parameter_setting setting = {"command", command, 1};
     begin("true", NULL);
     end();
     s = (struct sense){.out = {.row = on_row, .event = on_event, .mark = sense_mark}};

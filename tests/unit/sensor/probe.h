@@ -8,7 +8,7 @@
 
 struct probe {
     const char *act;
-    struct sensor_list words;
+    struct parameter_list words;
     int64_t n;
     uint64_t count; /* goes on from the position */
     int pipe[2];
@@ -24,10 +24,10 @@ static const struct field probe_fields[] = {
 
 static const struct sensor_schema probe_schemas[] = {SCHEMA("probe", probe_fields), {0}};
 
-static const struct sensor_option probe_options[] = {
-    {SENSOR_STRING, "act", "count", offsetof(struct probe, act), "what to do", false, false},
-    {SENSOR_LIST, "words", "a b", offsetof(struct probe, words), "some words", false, false},
-    {SENSOR_INT, "n", "1", offsetof(struct probe, n), "how often", false, false},
+static const struct parameter probe_options[] = {
+    {SETTING_STRING, "act", "count", offsetof(struct probe, act), "what to do", false, false},
+    {SETTING_LIST, "words", "a b", offsetof(struct probe, words), "some words", false, false},
+    {SETTING_INT, "n", "1", offsetof(struct probe, n), "how often", false, false},
     {0},
 };
 

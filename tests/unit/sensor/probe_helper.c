@@ -4,7 +4,7 @@
 
 #include "base/num.h"
 #include "helper/serve.h"
-#include "sensor/strays.h"
+#include "base/strays.h"
 
 #include <errno.h>
 #include <stdlib.h>

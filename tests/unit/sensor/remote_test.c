@@ -2,9 +2,9 @@
 /* A helper sensor in a real helper process (probe_helper.c, the program's argument), by sensor_remote. */
 #include "unit/test.h"
 
-#include "sensor/child.h"
+#include "base/child.h"
 #include "sensor/remote.h"
-#include "sensor/strays.h"
+#include "base/strays.h"
 #include "unit/sensor/probe.h"
 #include "unit/sensor/processes.h"
 #include "unit/sensor/sense.h"
@@ -24,12 +24,12 @@ static void on_mark(struct sensor_out *out, struct slice position)
 /* Settings: name, text, ..., NULL. */
 static void begin(const char *const *pairs)
 {
-    struct sensor_setting settings[8];
+    struct parameter_setting settings[8];
     struct diag why = {0};
     size_t n = 0;
     s = (struct sense){.out = {.row = sense_row, .event = sense_event, .mark = on_mark}};
     for (; pairs && pairs[2 * n]; n++)
-        settings[n] = (struct sensor_setting){pairs[2 * n], &pairs[2 * n + 1], 1};
+        settings[n] = (struct parameter_setting){pairs[2 * n], &pairs[2 * n + 1], 1};
     env_init(&s.env, "/some/root");
     strbuf_reset(&all);
     assert_int_equal(instance_create(&probe_ops, "p1", settings, n, &s.env, &s.instance, &why), 0);
@@ -91,7 +91,7 @@ static void settings_arrive(void **state)
 {
     (void)state;
     const char *words[] = {"one", "two words", "three"}, *act[] = {"unmarked"};
-    const struct sensor_setting settings[] = {{"words", words, 3}, {"act", act, 1}};
+    const struct parameter_setting settings[] = {{"words", words, 3}, {"act", act, 1}};
     struct diag why = {0};
     begin(NULL);
     instance_destroy(s.instance);
@@ -192,7 +192,7 @@ static void wrong_settings(void **state)
 {
     (void)state;
     const char *text[] = {"x"};
-    const struct sensor_setting setting = {"n", text, 1};
+    const struct parameter_setting setting = {"n", text, 1};
     struct diag why = {0};
     struct instance *i = NULL;
     env_init(&s.env, "");
@@ -205,7 +205,7 @@ static void a_hang(void **state)
 {
     (void)state;
     const char *act[] = {"hang"};
-    const struct sensor_setting setting = {"act", act, 1};
+    const struct parameter_setting setting = {"act", act, 1};
     struct diag why = {0};
     struct sensor_env env;
     struct sensor_out out = {.is_due = true, .why = &why};

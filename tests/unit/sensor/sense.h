@@ -80,12 +80,12 @@ static inline void sense_mark(struct sensor_out *out, struct slice position)
 /* root "" is this host. Settings: name, text, name, text, ..., NULL (lists of one text). */
 static inline int sense_open(struct sense *s, const char *sensor, const char *root, const char *const *pairs)
 {
-    struct sensor_setting settings[16];
+    struct parameter_setting settings[16];
     size_t n = 0;
     struct diag why = {0};
     *s = (struct sense){.out = {.row = sense_row, .event = sense_event, .mark = sense_mark}};
     for (; pairs && pairs[2 * n] && n < 16; n++)
-        settings[n] = (struct sensor_setting){pairs[2 * n], &pairs[2 * n + 1], 1};
+        settings[n] = (struct parameter_setting){pairs[2 * n], &pairs[2 * n + 1], 1};
     env_init(&s->env, root);
     const struct sensor_ops *ops = sensor_find(slice_str(sensor));
     return ops ? instance_create(ops, sensor, settings, n, &s->env, &s->instance, &why) : -ENOENT;

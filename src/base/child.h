@@ -33,6 +33,7 @@ enum { CHILD_BUFFER = 64 << 10, CHILD_INPUT_MAX = 4 << 20 };
 struct child_options {
     const char *const *argv; /* ends with NULL; borrowed for the call */
     const char *const *env;  /* "NAME=value" besides our own; ends with NULL; NULL = none */
+    bool env_is_all;         /* nothing of ours besides env */
     bool has_input;          /* else /dev/null */
     int64_t max_run_ns;
     int64_t grace_ns; /* from SIGTERM to SIGKILL */
@@ -78,6 +79,8 @@ const char *child_said(const struct child *c);
 
 /* Queues bytes for its input. E_LIMIT: CHILD_INPUT_MAX wait already; -EPIPE: it takes no more; -ENOMEM. */
 int child_write(struct child *c, struct slice bytes);
+/* Nothing more comes: its input ends behind what was queued. */
+void child_end_input(struct child *c);
 
 /* NULL until child_pump has returned 0. */
 const struct child_end *child_end(const struct child *c);

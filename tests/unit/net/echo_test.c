@@ -2,7 +2,7 @@
 #include "unit/test.h"
 
 #include "base/err.h"
-#include "sensor/ping_echo.h"
+#include "net/echo.h"
 
 static const struct echo request = {
     .id = 0x1234, .seq = 0xfedc, .cookie = UINT64_C(0x0123456789abcdef), .target = 7, .probe = 0x80000001};

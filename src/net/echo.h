@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ping_echo.h - ICMP echo messages, of IPv4 and IPv6: making a request, and finding ours among what comes
+/* echo.h - ICMP echo messages, of IPv4 and IPv6: making a request, and finding ours among what comes
  * back. */
-#ifndef GRIDLINE_SENSOR_PING_ECHO_H
-#define GRIDLINE_SENSOR_PING_ECHO_H
+#ifndef GRIDLINE_NET_ECHO_H
+#define GRIDLINE_NET_ECHO_H
 
 #include "base/slice.h"
 
@@ -11,9 +11,9 @@
 enum { ECHO_BYTES = 24 };
 
 struct echo {
-    uint16_t id;     /* of the sensor; sockets of the kernel's ping kind put their own */
+    uint16_t id;     /* of who asks; sockets of the kernel's ping kind put their own */
     uint16_t seq;    /* of the probe */
-    uint64_t cookie; /* random, of the sensor: nobody else's answers are taken for ours */
+    uint64_t cookie; /* random, of who asks: nobody else's answers are taken for ours */
     uint32_t target; /* which one was asked */
     uint32_t probe;  /* its number */
 };

@@ -4,7 +4,7 @@
  * stands still; all signals are blocked, so that no handler of ours runs in the child and changes our memory.
  * The child has a stack of its own, calls nothing but system calls, and leaves its errno in struct launch if
  * one fails. */
-#include "sensor/spawn.h"
+#include "base/spawn.h"
 
 #include "base/strbuf.h"
 
@@ -55,7 +55,8 @@ IN_CHILD static int child_main(void *arg)
 {
     struct launch *l = arg;
     const struct spawn *s = l->spawn;
-    if (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0 || getppid() != l->parent) /* we may have died just before */
+    if (!s->is_kept &&
+        (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0 || getppid() != l->parent)) /* we may have died just before */
         goto failed;
     if (setsid() < 0 || dup2(s->in, 0) < 0 || dup2(s->out, 1) < 0 || dup2(s->err, 2) < 0)
         goto failed;

@@ -4,8 +4,8 @@
 #include "unit/test.h"
 
 #include "base/strbuf.h"
-#include "sensor/child.h"
-#include "sensor/strays.h"
+#include "base/child.h"
+#include "base/strays.h"
 #include "unit/sensor/processes.h"
 
 #include <errno.h>
@@ -141,6 +141,40 @@ static void a_path_and_no_shell(void **state)
     argv[0] = script;
     assert_int_equal(child_start(&o, clock_mono_ns(), &c, &why), -ENOEXEC);
     assert_int_equal(unlink(script), 0);
+}
+
+/* More than the socket holds, and cat ends when it has it all. */
+static void an_end_of_input(void **state)
+{
+    (void)state;
+    static char big[1 << 20];
+    memset(big, 'x', sizeof big);
+    struct child *c = begin((struct child_options){.has_input = true}, "cat | wc -c; cat; echo end");
+    assert_int_equal(child_write(c, slice_of(big, sizeof big)), 0);
+    child_end_input(c);
+    assert_int_equal(finish(c)->code, 0);
+    assert_string_equal(text.p, "1048576\nend\n");
+    child_destroy(c);
+    c = begin((struct child_options){.has_input = true}, "cat; echo nothing came");
+    child_end_input(c);
+    (void)finish(c);
+    assert_string_equal(text.p, "nothing came\n");
+    assert_int_equal(child_write(c, SLICE_LIT("x")), -EPIPE);
+    child_destroy(c);
+}
+
+static void an_environment_of_its_own(void **state)
+{
+    (void)state;
+    assert_int_equal(setenv("GRIDLINE_TEST_OURS", "1", 1), 0);
+    struct child *c =
+        begin((struct child_options){.env_is_all = true,
+                                     .env = (const char *[]){"A=1", "PATH=/bin:/usr/bin", NULL}},
+              "tr '\\0' '\\n' </proc/$$/environ | sed 's/^GRIDLINE_CHILD=.*/MARK/'");
+    (void)finish(c);
+    assert_string_equal(text.p, "MARK\nA=1\nPATH=/bin:/usr/bin\n");
+    child_destroy(c);
+    assert_int_equal(unsetenv("GRIDLINE_TEST_OURS"), 0);
 }
 
 static void input_and_environment(void **state)
@@ -425,6 +459,8 @@ int main(void)
         cmocka_unit_test(what_can_not_be_started),
         cmocka_unit_test(a_path_and_no_shell),
         cmocka_unit_test(input_and_environment),
+        cmocka_unit_test(an_end_of_input),
+        cmocka_unit_test(an_environment_of_its_own),
         cmocka_unit_test(one_that_does_not_read),
         cmocka_unit_test(a_hang),
         cmocka_unit_test(one_that_ignores_sigterm),

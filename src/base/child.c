@@ -11,13 +11,13 @@
  *
  * One epoll descriptor holds the pipes, the process descriptor and a timer for the next limit, so that the
  * owner waits for one thing. */
-#include "sensor/child.h"
+#include "base/child.h"
 
 #include "base/clock.h"
 #include "base/mem.h"
 #include "base/strbuf.h"
-#include "sensor/spawn.h"
-#include "sensor/strays.h"
+#include "base/spawn.h"
+#include "base/strays.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -51,6 +51,7 @@ struct child {
     int in, out, err;    /* our ends; -1 = closed */
     bool out_is_watched; /* it is not while the buffer is full */
     bool in_is_watched;
+    bool in_ends;  /* it is closed when all is written */
     bool is_clean; /* SWEPT: no strays are left */
     bool is_reaped;
     struct child_options limits; /* argv and env are not kept */
@@ -163,11 +164,12 @@ static bool is_given(const char *variable, const char *const *all, size_t n)
     return false;
 }
 
-/* The mark, what is asked for, and of ours what has other names. */
+/* The mark, what is asked for, and of ours what has other names, if it is to have any. */
 static const char **make_environment(const struct child *c, const char *const *more)
 {
+    char **ours = c->limits.env_is_all ? NULL : environ;
     size_t n = 0, at = 0;
-    for (char **e = environ; e && *e; e++)
+    for (char **e = ours; e && *e; e++)
         n++;
     for (const char *const *e = more; e && *e; e++)
         n++;
@@ -176,7 +178,7 @@ static const char **make_environment(const struct child *c, const char *const *m
     for (const char *const *e = more; e && *e; e++)
         all[at++] = *e;
     size_t given = at;
-    for (char **e = environ; e && *e; e++)
+    for (char **e = ours; e && *e; e++)
         if (!is_given(*e, all, given))
             all[at++] = *e;
     return all;
@@ -455,6 +457,8 @@ static void pump_input(struct child *c)
             break;
         strbuf_consume(&c->input, (size_t)n);
     }
+    if (c->in_ends && c->input.n == 0)
+        close_fd(&c->in);
     if (c->in < 0)
         c->in_is_watched = false;
     else if (c->input.n && !c->in_is_watched)
@@ -476,6 +480,12 @@ int child_write(struct child *c, struct slice bytes)
         return -ENOMEM;
     pump_input(c);
     return c->in < 0 ? -EPIPE : 0;
+}
+
+void child_end_input(struct child *c)
+{
+    c->in_ends = true;
+    pump_input(c);
 }
 
 /* Has the program ended? It stays a zombie. */

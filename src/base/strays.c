@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "sensor/strays.h"
+#include "base/strays.h"
 
 #include "base/mem.h"
 #include "base/num.h"
+#include "base/process.h"
 #include "base/strbuf.h"
 
 #include <dirent.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
@@ -16,10 +16,7 @@
 
 #define MARK "GRIDLINE_CHILD="
 
-enum {
-    FILE_MAX = 128 << 10, /* bytes of an environment or a list of children that are looked at */
-    REAP_MAX = 64         /* orphans in one call */
-};
+enum { REAP_MAX = 64 }; /* orphans in one call */
 
 static struct run *runs;
 static bool adopts;
@@ -30,49 +27,6 @@ int strays_adopt(void)
         return -errno;
     adopts = true;
     return 0;
-}
-
-/* A file of /proc, at most FILE_MAX bytes of it; false when it can't be read (the process has gone, or is not
- * ours). */
-static bool read_proc(pid_t pid, const char *name, struct strbuf *out)
-{
-    char path[64];
-    strbuf_reset(out);
-    (void)snprintf(path, sizeof path, "/proc/%d/%s", (int)pid, name);
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0)
-        return false;
-    ssize_t n = 1;
-    while (n > 0 && out->n < FILE_MAX) {
-        char *to = strbuf_room(out, 4096);
-        n = to ? read(fd, to, 4096) : -1;
-        if (n > 0)
-            strbuf_advance(out, (size_t)n);
-    }
-    (void)close(fd); /* opened for reading */
-    return n >= 0;
-}
-
-/* State and start time from /proc/PID/stat: "12 (name) S ppid ...", where the name may hold anything. */
-static bool read_stat(pid_t pid, struct strbuf *buffer, char *state, uint64_t *start)
-{
-    enum { START = 22 - 3 }; /* words behind the state; proc(5) counts from the pid, 1 */
-    if (!read_proc(pid, "stat", buffer) || buffer->n == 0)
-        return false;
-    const char *p = memrchr(buffer->p, ')', buffer->n), *end = buffer->p + buffer->n;
-    if (!p || end - p < 4)
-        return false;
-    *state = p[2];
-    p += 3;
-    for (int i = 1; i < START && p < end; i++) {
-        p = memchr(p + 1, ' ', (size_t)(end - p - 1));
-        if (!p)
-            return false;
-    }
-    const char *stop = ++p;
-    while (stop < end && *stop >= '0' && *stop <= '9')
-        stop++;
-    return num_parse_uint(slice_of(p, (size_t)(stop - p)), start) == 0;
 }
 
 /* The mark in an environment, without the variable's name; empty when there is none. */
@@ -106,15 +60,14 @@ static const char *owner(void)
     static char text[STRAYS_MARK_MAX - 40];
     static pid_t of;
     struct strbuf buffer = {0};
-    char state;
-    uint64_t start = 0;
+    struct process_stat stat = {.start = 0};
     if (of == getpid())
         return text;
     of = getpid();
-    (void)read_stat(of, &buffer, &state, &start); /* without /proc: 0, and strays are not found anyway */
+    (void)process_stat(of, &buffer, &stat); /* without /proc: 0, and strays are not found anyway */
     strbuf_fini(&buffer);
     (void)snprintf(text, sizeof text, "%llu.%d.%llu", (unsigned long long)namespace_of_pids(), (int)of,
-                   (unsigned long long)start);
+                   (unsigned long long)stat.start);
     return text;
 }
 
@@ -162,7 +115,7 @@ static bool is_orphan_of(const struct run *run, pid_t pid, struct strbuf *buffer
         if (r->leader == session)
             return r == run;
     struct slice mark =
-        read_proc(pid, "environ", buffer) ? find_mark(strbuf_slice(buffer)) : (struct slice){"", 0};
+        process_read(pid, "environ", buffer) ? find_mark(strbuf_slice(buffer)) : (struct slice){"", 0};
     for (const struct run *r = runs; r && mark.n; r = r->next)
         if (slice_eq(mark, mark_of(r)))
             return r == run;
@@ -176,7 +129,7 @@ static bool kill_orphans(const struct run *run, size_t *found)
     char name[32];
     /* Orphans come to the first thread. */
     (void)snprintf(name, sizeof name, "task/%d/children", (int)getpid());
-    bool is_listed = read_proc(getpid(), name, &list);
+    bool is_listed = process_read(getpid(), name, &list);
     for (struct slice rest = strbuf_slice(&list); rest.n;) {
         const char *blank = memchr(rest.p, ' ', rest.n);
         struct slice word = slice_of(rest.p, blank ? (size_t)(blank - rest.p) : rest.n);
@@ -223,13 +176,12 @@ static size_t search_all(stray_test test, const void *arg)
 static bool is_of_run(const void *arg, pid_t pid, struct strbuf *buffer)
 {
     const struct run *run = arg;
-    char state;
-    uint64_t start;
+    struct process_stat stat;
     if (pid == run->leader || is_leader(pid))
         return false;
     if (getsid(pid) == run->leader)
-        return read_stat(pid, buffer, &state, &start) && state != 'Z' && state != 'X';
-    return read_proc(pid, "environ", buffer) && slice_eq(find_mark(strbuf_slice(buffer)), mark_of(run));
+        return process_stat(pid, buffer, &stat) && !process_is_dead(&stat);
+    return process_read(pid, "environ", buffer) && slice_eq(find_mark(strbuf_slice(buffer)), mark_of(run));
 }
 
 /* A process that is just becoming another program shows no environment for a moment, and /proc is not read at
@@ -262,9 +214,9 @@ void strays_reap(void)
 /* NAMESPACE.PID.START.RUN of a process of ours that is no more. */
 static bool is_of_the_dead(const void *arg, pid_t pid, struct strbuf *buffer)
 {
-    uint64_t number[4], start;
-    char state;
-    if (!read_proc(pid, "environ", buffer))
+    struct process_stat stat;
+    uint64_t number[4];
+    if (!process_read(pid, "environ", buffer))
         return false;
     struct slice rest = find_mark(strbuf_slice(buffer));
     for (size_t i = 0; i < 4; i++) {
@@ -276,7 +228,7 @@ static bool is_of_the_dead(const void *arg, pid_t pid, struct strbuf *buffer)
     }
     if (number[0] != *(const uint64_t *)arg || number[1] == 0 || number[1] > INT32_MAX || number[2] == 0)
         return false;
-    return !read_stat((pid_t)number[1], buffer, &state, &start) || start != number[2];
+    return !process_stat((pid_t)number[1], buffer, &stat) || stat.start != number[2];
 }
 
 size_t strays_of_the_dead(void)

@@ -2,7 +2,7 @@
 /* A message: type u8, code u8 = 0, checksum u16, id u16, seq u16, big-endian as in RFC 792 and RFC 4443; then
  * our 16 bytes, little-endian: cookie u64, target u32, probe u32. IPv6's checksum covers addresses and is the
  * kernel's work. */
-#include "sensor/ping_echo.h"
+#include "net/echo.h"
 
 #include "base/cursor.h"
 #include "base/err.h"

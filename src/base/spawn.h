@@ -9,6 +9,7 @@
 
 #include "base/err.h"
 
+#include <stdbool.h>
 #include <sys/types.h>
 
 struct spawn {
@@ -17,13 +18,14 @@ struct spawn {
     int in, out, err;        /* what become its descriptors 0, 1 and 2; they stay ours to close */
     int nice;                /* added to ours */
     int oom_score_adj;       /* 0 = as ours */
+    bool is_kept;            /* it goes on when we end: a server that was asked for */
 };
 
 /* The program runs in a session of its own, with default signals, none blocked, and is killed (SIGKILL) when
- * the calling *thread* ends, however that happens. (The kernel forgets the latter for set-uid programs.)
- * *pidfd is readable when it has ended. -ENOENT, -EACCES, ... with *why when it can't be started: nothing is
- * left then. Needs Linux 5.4. Cost: the caller stands still until the kernel has loaded the program, a few
- * hundred µs on an idle machine. */
+ * the calling *thread* ends, however that happens, but for is_kept. (The kernel forgets the latter for
+ * set-uid programs.) *pidfd is readable when it has ended. -ENOENT, -EACCES, ... with *why when it can't be
+ * started: nothing is left then. Needs Linux 5.4. Cost: the caller stands still until the kernel has loaded
+ * the program, a few hundred µs on an idle machine. */
 int spawn(const struct spawn *s, pid_t *pid, int *pidfd, struct diag *why);
 
 #endif

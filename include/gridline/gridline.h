@@ -104,6 +104,10 @@ GRIDLINE_API int gridline_backup(gridline *g, const char *dir, uint64_t max_byte
  * type is one of u64 i64 f64 bool text; the value is given as text. 0, or a negative errno. */
 GRIDLINE_API int gridline_set_const(gridline *g, const char *name, const char *type, const char *value);
 GRIDLINE_API int gridline_set_host(gridline *g, const char *host); /* default: gethostname */
+/* The text fields (at most 16, names separated by commas) by which events of that name are told apart: what is latest,
+ * summarised and archived is so for each of their values ("device"). For events of gridline_write and
+ * gridline_write_values; set before the first of them. 0, or a negative errno. */
+GRIDLINE_API int gridline_set_key(gridline *g, const char *event, const char *fields);
 
 /* Writes out what all threads have put in their rings. timeout_ms: how long to wait for the destinations to take
  * it (stream: acknowledge it); 0 = start and do not wait. 0 when everything was taken, -EAGAIN when not yet. */

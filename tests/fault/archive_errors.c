@@ -24,7 +24,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { RECORDS = 14, SHORT_RUNS = 24, PATIENCE = 3 };
+enum { RECORDS = 14, SHORT_RUNS = 14, PATIENCE = 3 };
 
 static bool is_whole;
 static struct source source;

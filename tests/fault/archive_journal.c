@@ -10,6 +10,7 @@
 #include "fault/archive_fault.h"
 #include "unit/test.h"
 
+#include "base/clock.h"
 #include "cmd/archiver.h"
 #include "event/block.h"
 #include "gateway/store.h"
@@ -19,7 +20,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { RECORDS = 30, SHORT_FLIPS = 900, LOST_MAX = 64, NUMBER = 77 };
+enum { RECORDS = 30, SHORT_FLIPS = 450, LOST_MAX = 64, NUMBER = 77, LAG_S = 30 };
 
 static bool is_whole;
 static struct source source;
@@ -214,9 +215,50 @@ static void test_flips(void **state)
     source_fini(&source);
 }
 
+static uint64_t lag_of(struct archiver *a)
+{
+    struct archived_state state = {0};
+    archiver_state(a, &state);
+    return state.lag;
+}
+
+/* Records behind the last batch that hold nothing for the archive: it is not behind by them. */
+static void test_lag(void **state)
+{
+    (void)state;
+    char dir[FOLDER_PATH + 16], archive_dir_[FOLDER_PATH + 16];
+    struct journal *j;
+    struct archiver *a;
+    struct diag why = {0};
+    uint64_t number;
+    source_make(&source, 3, 17);
+    folder_make(work);
+    (void)snprintf(dir, sizeof dir, "%s/journal", work);
+    (void)snprintf(archive_dir_, sizeof archive_dir_, "%s/archive", work);
+    (void)write_journal(dir);
+    assert_int_equal(journal_open(dir, &(struct journal_options){.flags = JOURNAL_OWN_SEGMENTS}, &j), 0);
+    for (int i = 0; i < 5; i++)
+        assert_int_equal(journal_append(j, STORE_COUNTS, SLICE_LIT("counts"), &number), 0);
+    assert_int_equal(journal_commit(j), 0);
+    const struct archiver_options o = {.journal = dir,
+                                       .archive = {.dir = archive_dir_, .partition_ns = FAULT_PARTITION_NS}};
+    assert_int_equal(archiver_create(&o, &a, &why), 0);
+    archiver_settled(a, NUMBER, number);
+    const int64_t until_ns = clock_mono_ns() + LAG_S * NS_PER_S;
+    while (lag_of(a) > 0) {
+        if (clock_mono_ns() > until_ns)
+            fail_msg("it says that it is %llu records behind", (unsigned long long)lag_of(a));
+        (void)usleep(1000);
+    }
+    archiver_destroy(a);
+    journal_close(j);
+    folder_remove(work);
+    source_fini(&source);
+}
+
 int main(int argc, char **argv)
 {
     is_whole = argc > 1 && strcmp(argv[1], "all") == 0;
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_flips)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_flips), cmocka_unit_test(test_lag)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -71,12 +71,12 @@ class Archived(Gateway):
 def check_archive(gateway, emitters):
     """After a stop in good order."""
     for row in gateway.sql("SELECT run, count(*) AS n, count(DISTINCT n) AS different, min(n) AS low, max(n) AS high "
-                           "FROM fault_event GROUP BY run ORDER BY run"):
+                           "FROM emitter_event GROUP BY run ORDER BY run"):
         assert row["n"] == row["different"] == EVENTS and (row["low"], row["high"]) == (0, EVENTS - 1), row
-    runs = [row["run"] for row in gateway.sql("SELECT DISTINCT run FROM fault_event ORDER BY run")]
+    runs = [row["run"] for row in gateway.sql("SELECT DISTINCT run FROM emitter_event ORDER BY run")]
     assert runs == sorted(e.run for e in emitters), (runs, len(emitters))
     found = {row["producer"]: row for row in gateway.sql(
-        "SELECT producer, count(*) AS n, count(DISTINCT seq) AS different FROM fault_event GROUP BY producer, epoch")}
+        "SELECT producer, count(*) AS n, count(DISTINCT seq) AS different FROM emitter_event GROUP BY producer, epoch")}
     for account in gateway.accounts():  # adds up
         row = found[account["producer"]]
         assert row["n"] == row["different"] == account["passed"], (row, account)
@@ -128,7 +128,7 @@ def case_full(work):
         print(f"full after {len(emitters)} programs of {EVENTS} events")
         emitters.append(Emitter(work, gateway, len(emitters)))
         emitters[-1].end()  # acknowledged, although the archive is full
-        answer = gateway.gridline("sql", "--format", "ndjson", "SELECT max(run) AS newest FROM fault_event").stdout
+        answer = gateway.gridline("sql", "--format", "ndjson", "SELECT max(run) AS newest FROM emitter_event").stdout
         assert json.loads(answer)["newest"] == len(emitters) - 1, answer  # and seen: from memory
         disk.resize("400m")
         wait_for(lambda: "works again" in gateway.log(), "the archive to notice that there is room")

@@ -17,7 +17,7 @@
 enum {
     RECORDS = 40,
     PROMISES_MAX = 256,
-    SHORT_STATES = 150, /* of each of two workloads */
+    SHORT_STATES = 100, /* of each of two workloads */
     AGAIN = 15,         /* every so many states power is lost again, */
     AGAIN_POINTS = 5    /* at so many points */
 };
@@ -148,7 +148,7 @@ static void test_power_loss(void **state)
     print_message("%llu rows; %llu states after a loss of power, %llu after another while recovering\n",
                   (unsigned long long)source.rows, (unsigned long long)l.states,
                   (unsigned long long)l.states_again);
-    assert_true(l.states > 200 && l.states_again > 50);
+    assert_true(l.states > 150 && l.states_again > 50);
     folder_remove(l.root);
     folder_remove(l.lost);
     folder_remove(l.again);

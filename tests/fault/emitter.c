@@ -5,7 +5,7 @@
  *     emitter URL N [--rate R] [--backup DIR] [--backup-max BYTES] [--flush-ms MS] [--run ID] [--fork]
  * [--inline]
  *
- * N events "fault.event" with n = 0 .. N-1, about R a second (0 = as fast as they go). With --fork a child
+ * N events "emitter.event" with n = 0 .. N-1, about R a second (0 = as fast as they go). With --fork a child
  * does the same with run = ID + 1, from the middle on. --inline: no writer thread. A line of JSON every 50 ms
  * and one at the end ("done": true), before the log is closed. */
 #include "gridline/gridline.h"
@@ -95,7 +95,7 @@ static void write_event(gridline *log, struct job *j, uint64_t n)
     (void)snprintf(pad, sizeof pad, "%016" PRIx64 "%016" PRIx64, n * 0x9e3779b97f4a7c15u,
                    (n ^ j->run) * 0xbf58476d1ce4e5b9u);
     uint64_t before = now_ns();
-    GRIDLINE_EVENT(log, GRIDLINE_INFO, "fault.event", (u64, "run", j->run), (u64, "n", n),
+    GRIDLINE_EVENT(log, GRIDLINE_INFO, "emitter.event", (u64, "run", j->run), (u64, "n", n),
                    (text, "pad", pad));
     uint64_t took = now_ns() - before;
     if (took > j->worst_ns)

@@ -376,14 +376,17 @@ static inline void disk_destroy(struct disk *d)
     free(d);
 }
 
-/* Keeps a random part of the write, by whole sectors. */
+/* Keeps a random part of the write, by whole sectors: some here and there, or all up to one, or all from one
+ * on. Large writes lose whole records only in the latter ways. */
 static inline void disk_tear(struct disk_bytes *b, const struct disk_write *w, uint64_t *seed)
 {
     size_t end = w->offset + w->data.n;
+    size_t cut = w->offset + test_random(seed) % (w->data.n + 1);
+    uint64_t way = test_random(seed) % 3;
     for (size_t at = w->offset; at < end;) {
         size_t next = (at / 512 + 1) * 512;
         next = next < end ? next : end;
-        if (test_random(seed) % 2)
+        if (way == 0 ? test_random(seed) % 2 : way == 1 ? next <= cut : at >= cut)
             disk_store(b, at, w->data.p + (at - w->offset), next - at);
         at = next;
     }

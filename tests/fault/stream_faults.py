@@ -151,7 +151,7 @@ def archive(gateway):
             continue
         blocks.setdefault(b["producer"], []).append((b["first_seq"], b["count"]))
     for e in gateway.dump("--print", "ndjson"):
-        if e["name"] == "fault.event":
+        if e["name"] == "emitter.event":
             events.setdefault(e["run"], []).append(e["n"])
     for producer, list_of in blocks.items():
         list_of.sort()

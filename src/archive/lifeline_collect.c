@@ -96,13 +96,17 @@ static uint32_t place_of(struct life_events *l, struct slice key)
     struct stream_key_parts parts = stream_key_split(key);
     struct slice field, node = parts.host;
     struct value v;
-    while (stream_key_next(&parts.fields, &field, &v))
+    while (!l->by_prog && stream_key_next(&parts.fields, &field, &v))
         if (slice_eq_str(field, "target") && v.type == VALUE_TEXT)
             node = value_slice(v);
     strbuf_reset(&l->scratch);
     strbuf_add_slice(&l->scratch, parts.host);
     strbuf_add_char(&l->scratch, '\0');
     strbuf_add_slice(&l->scratch, node);
+    if (l->by_prog) {
+        strbuf_add_char(&l->scratch, ' ');
+        strbuf_add_slice(&l->scratch, parts.prog);
+    }
     return strbuf_failed(&l->scratch) ? LIFE_NONE : numbered_add(&l->places, strbuf_slice(&l->scratch));
 }
 

@@ -26,7 +26,8 @@ struct life_events {
     struct life_event *events;
     size_t n, max;
     uint64_t lost_too_long, lost_no_memory; /* events that are not here */
-    bool copies; /* set before: ids are copied; else they are borrowed from rows and keys */
+    bool copies;  /* set before: ids are copied; else they are borrowed from rows and keys */
+    bool by_prog; /* set before: nodes are programs, "host prog" */
     /* Set before: rows that do not pass are left out. NULL = all do. */
     bool (*passes)(void *arg, const struct rows *rows, uint32_t row, struct slice id);
     void *passes_arg;

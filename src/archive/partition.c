@@ -43,6 +43,7 @@
 
 #include <errno.h>
 #include <stdio.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 /* In the order in which they are made: their roots are pages 2 to 5. */
@@ -515,6 +516,19 @@ static void committed(struct partition *p)
     }
 }
 
+/* SQLite empties the log when the last connection closes; the writer's stays open all day, and so do readers'. What
+ * can't be moved now (somebody still reads what was before it, or the disk fails) stays in the log, and is tried again
+ * after the next commit. */
+static void bound_log(struct partition *p)
+{
+    struct strbuf path = {0};
+    struct stat st;
+    strbuf_printf(&path, "%s-wal", p->file);
+    if (!strbuf_failed(&path) && stat(path.p, &st) == 0 && st.st_size > PARTITION_LOG_MAX)
+        (void)db_checkpoint(p->db); /* above */
+    strbuf_fini(&path);
+}
+
 int partition_commit(struct partition *p)
 {
     if (!p->is_writing && !p->failed)
@@ -522,6 +536,7 @@ int partition_commit(struct partition *p)
     int r = commit(p);
     if (r == 0) {
         committed(p);
+        bound_log(p);
         return 0;
     }
     partition_rollback(p);

@@ -15,7 +15,7 @@
 #include <sys/eventfd.h>
 #include <time.h>
 
-enum { CACHE_BYTES = 8 << 20 };
+enum { CACHE_BYTES = 16 << 20 };
 
 static void lock(struct queries *all)
 {

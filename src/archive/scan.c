@@ -118,7 +118,7 @@ int scan_open(struct view *v, const struct scan_spec *spec, struct scan **out)
     s->spec = *spec;
     s->is_of_all = spec->name.n == 0;
     s->table = s->is_of_all ? NULL : view_table(v, spec->name);
-    int r = s->table || s->is_of_all ? collect_sections(s) : 0;
+    int r = (s->table || s->is_of_all) && !spec->heads_only ? collect_sections(s) : 0;
     if (r < 0) {
         scan_close(s);
         return r;

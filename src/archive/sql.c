@@ -25,9 +25,9 @@ enum { TABLES_MAX = 256 };
 #define DEFAULT_BYTES   ((size_t)256 << 20)
 
 static const struct sql_kind *const kinds[] = {
-    &sql_kind_table,      &sql_kind_latest, &sql_kind_tables,         &sql_kind_baselines,
-    &sql_kind_partitions, &sql_kind_bucket, &sql_kind_samples_bucket, &sql_kind_deviations,
-    &sql_kind_events,     &sql_kind_rebuild};
+    &sql_kind_table,      &sql_kind_latest,  &sql_kind_tables,         &sql_kind_baselines,
+    &sql_kind_partitions, &sql_kind_bucket,  &sql_kind_samples_bucket, &sql_kind_deviations,
+    &sql_kind_events,     &sql_kind_rebuild, &sql_kind_forecast};
 enum { N_KINDS = sizeof kinds / sizeof *kinds };
 
 /* A table that was made on the connection. */
@@ -258,12 +258,23 @@ struct making {
     int r;
 };
 
+static int check_past(struct sql_context *c, struct slice name, const struct meant *is)
+{
+    if (!c->is_past || is->mounted || is->kind->has_past)
+        return 0;
+    (void)sql_fail_text(c, E_PROTO, "%.*s has no past", (int)(name.n < 60 ? name.n : 60), name.p);
+    return E_PROTO;
+}
+
 static bool make_named(void *arg, struct slice name, size_t at)
 {
     struct making *m = arg;
     struct meant is;
     (void)at; /* not asked */
-    if (find_meant(&m->engine->context, name, &is))
+    if (!find_meant(&m->engine->context, name, &is))
+        return true;
+    m->r = check_past(&m->engine->context, name, &is);
+    if (m->r == 0)
         m->r = have_table(m->engine, name, &is);
     return m->r == 0;
 }
@@ -310,7 +321,9 @@ static void set_context(struct sql_context *c, const struct sql_query *q)
                                     .bytes = l->bytes ? l->bytes : DEFAULT_BYTES};
     int64_t now = clock_mono_ns();
     c->deadline_ns = c->limits.time_ns < INT64_MAX - now ? now + c->limits.time_ns : INT64_MAX;
-    c->now_ns = clock_utc_ns();
+    c->now_ns = q->now_ns ? q->now_ns : clock_utc_ns();
+    c->is_past = q->is_past;
+    c->until_ns = q->is_past ? c->now_ns : INT64_MAX;
     c->is_cancelled = q->is_cancelled;
     c->progress = q->progress;
     c->rows_seen = 0;

@@ -2,9 +2,10 @@
 /* sql.h - SQL over a view (view.h): SQLite with our tables, read-only and bounded.
  *
  * Tables: every event name (columns: time, host, prog, level, the fields; hidden: producer, epoch, seq,
- * clock_offset, clock_bound, nan), NAME_latest, NAME_bucket(from, to, step), samples_bucket(from, to, step),
- * rebuild(...), tables, baselines, partitions, and what was mounted (event/table.h). Names: characters
- * outside of [a-z0-9_] become _; the exact name works quoted. docs/sql.md has all of it.
+ * clock_offset, clock_bound, nan), NAME_latest, NAME_bucket(from, to, step), NAME_forecast(field, horizon),
+ * samples_bucket(from, to, step), rebuild(...), tables, baselines, partitions, and what was mounted
+ * (event/table.h). Names: characters outside of [a-z0-9_] become _; the exact name works quoted. docs/sql.md
+ * has all of it.
  *
  * An engine belongs to one thread; a statement is prepared and stepped on it, one at a time, as its reader
  * has one view at a time. Cost of taking one up: a view and the tables that the text names, some tens of
@@ -50,6 +51,11 @@ struct sql_query {
     const struct sql_access *access;  /* NULL = everything */
     const struct table_rows *mounted; /* system tables that the text may name, filled (event/table.h) */
     size_t n_mounted;
+    int64_t now_ns; /* what `now` is, UTC; 0 = the clock's */
+    /* Rows after now_ns do not exist: what would have been said then. Tables that can't tell (NAME_latest,
+     * rebuild, deviations, event_blocks) are refused; of a time of which only tiers are left, the step that
+     * now is in counts whole. */
+    bool is_past;
     const _Atomic bool *is_cancelled; /* NULL = never */
     _Atomic uint64_t *progress;       /* rows looked at so far; NULL = nobody asks */
 };

@@ -380,4 +380,4 @@ static int make(struct sql_context *c, const char *name, const struct table_def 
         c, sqlite3_create_module_v2(c->db, name, &module, t, destroy_table)); /* destroys it on failure */
 }
 
-const struct sql_kind sql_kind_bucket = {.suffix = "_bucket", .make = make};
+const struct sql_kind sql_kind_bucket = {.suffix = "_bucket", .has_past = true, .make = make};

@@ -274,7 +274,7 @@ int bucket_run(struct bucket_args *a, struct bucket_spec *spec, struct bucket **
     struct scan_loss lost;
     int64_t left = c->memory.limit - c->memory.used;
     spec->from_ns = a->from_ns;
-    spec->to_ns = a->to_ns;
+    spec->to_ns = a->to_ns > c->until_ns ? c->until_ns + 1 : a->to_ns;
     spec->step_ns = a->step_ns;
     spec->tier_ns = a->tier_ns;
     spec->where = a->has_where ? &a->where : NULL;

@@ -342,7 +342,7 @@ int sql_filter_set(struct sql_filter *f, const char *plan, int argc, sqlite3_val
     f->n = count_tests(plan);
     f->is_never = false;
     f->from_ns = INT64_MIN;
-    f->to_ns = INT64_MAX;
+    f->to_ns = f->context->until_ns;
     f->tests = arena_alloc(&f->arena, (f->n + 1) * sizeof *f->tests);
     if (!f->tests)
         return -ENOMEM;

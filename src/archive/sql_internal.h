@@ -41,6 +41,8 @@ struct sql_context {
     struct sql_limits limits;        /* none is 0 */
     int64_t deadline_ns;             /* monotonic */
     int64_t now_ns;                  /* UTC, the same for all of the statement: what at('now') is */
+    bool is_past;                    /* sql_query has it */
+    int64_t until_ns;                /* no row after it is seen; INT64_MAX = all are */
     const _Atomic bool *is_cancelled;
     _Atomic uint64_t *progress;
     uint64_t rows_seen;
@@ -129,12 +131,13 @@ struct sql_kind {
     const char *suffix; /* "_latest": of every event name; or the whole name of a table */
     bool is_whole;
     bool is_of_all; /* it scans other tables than the one that it is of */
+    bool has_past;  /* it knows of until_ns, or has no rows of any time */
     /* Makes or replaces the module `name` on c->db; t: of the event (NULL where the name is whole), to be
      * copied where it is needed later. 0, -ENOMEM, or what sqlite3_create_module_v2 gave, by sql_error. */
     int (*make)(struct sql_context *c, const char *name, const struct table_def *t);
 };
 extern const struct sql_kind sql_kind_table, sql_kind_latest;
-extern const struct sql_kind sql_kind_deviations, sql_kind_events;
+extern const struct sql_kind sql_kind_deviations, sql_kind_events, sql_kind_forecast;
 extern const struct sql_kind sql_kind_tables, sql_kind_baselines, sql_kind_partitions; /* sql_own.c */
 /* A table that was given filled (sql_mounted.c). */
 int sql_mounted_make(struct sql_context *c, const struct table_rows *t);

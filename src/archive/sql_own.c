@@ -255,7 +255,9 @@ static int make_tables(struct sql_context *c, const char *name, const struct tab
     return make(c, name, &tables);
 }
 
-const struct sql_kind sql_kind_tables = {.suffix = "tables", .is_whole = true, .make = make_tables};
-const struct sql_kind sql_kind_baselines = {.suffix = "baselines", .is_whole = true, .make = make_baselines};
+const struct sql_kind sql_kind_tables = {
+    .suffix = "tables", .is_whole = true, .has_past = true, .make = make_tables};
+const struct sql_kind sql_kind_baselines = {
+    .suffix = "baselines", .is_whole = true, .has_past = true, .make = make_baselines};
 const struct sql_kind sql_kind_partitions = {
-    .suffix = "partitions", .is_whole = true, .make = make_partitions};
+    .suffix = "partitions", .is_whole = true, .has_past = true, .make = make_partitions};

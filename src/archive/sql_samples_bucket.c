@@ -257,4 +257,4 @@ static int make(struct sql_context *c, const char *name, const struct table_def 
 }
 
 const struct sql_kind sql_kind_samples_bucket = {
-    .suffix = "samples_bucket", .is_whole = true, .is_of_all = true, .make = make};
+    .suffix = "samples_bucket", .is_whole = true, .is_of_all = true, .has_past = true, .make = make};

@@ -629,5 +629,5 @@ static int make_latest(struct sql_context *c, const char *name, const struct tab
     return make(c, name, of, true);
 }
 
-const struct sql_kind sql_kind_table = {.suffix = "", .make = make_table};
+const struct sql_kind sql_kind_table = {.suffix = "", .has_past = true, .make = make_table};
 const struct sql_kind sql_kind_latest = {.suffix = "_latest", .make = make_latest};

@@ -120,6 +120,7 @@ int tile_scan(struct tile_job *j, const struct tile_scan *s)
     struct scan_spec spec = {.name = s->table->name,
                              .from_ns = s->from_ns,
                              .to_ns = s->last_ns,
+                             .heads_only = j->heads_only,
                              .wants = wants,
                              .arg = &w,
                              .id_column = s->id_column,
@@ -130,8 +131,6 @@ int tile_scan(struct tile_job *j, const struct tile_scan *s)
     if (r < 0)
         return r;
     while ((r = scan_next(scan, &c)) > 0) {
-        if (j->heads_only && !c.is_head)
-            continue;
         j->has_head |= c.is_head && c.chunk->max_ns >= j->q.from_ns;
         r = tile_go_on(j);
         if (r == 0)
@@ -143,6 +142,18 @@ int tile_scan(struct tile_job *j, const struct tile_scan *s)
     j->w.head.lost += loss.rows + loss.chunks + loss.blobs; /* at least so many */
     scan_close(scan);
     return r == E_DAMAGE ? 0 : r;
+}
+
+int tile_estimate_chunk(void *arg, struct scan *s, const struct scan_chunk *c)
+{
+    struct tile_estimate *e = arg;
+    (void)s;
+    int64_t from = c->chunk->min_ns > e->from_ns ? c->chunk->min_ns : e->from_ns;
+    int64_t last = c->chunk->max_ns < e->last_ns ? c->chunk->max_ns : e->last_ns;
+    double all = (double)c->chunk->max_ns - (double)c->chunk->min_ns + 1;
+    if (last >= from)
+        e->rows += (uint64_t)((double)c->chunk->n_rows * ((double)last - (double)from + 1) / all) + 1;
+    return e->rows > e->max ? E_LIMIT : 0;
 }
 
 void tile_stream_name(struct strbuf *out, struct slice key)

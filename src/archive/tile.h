@@ -30,6 +30,8 @@ struct tile_request {
     struct slice event;       /* of lifelines: patterns by commas; "" = all */
     struct slice id;          /* of lifelines and points: this one only; "" = all */
     struct slice where;       /* of points and lifelines: a predicate (event/predicate.h); "" = all */
+    struct slice
+        by; /* of edges: "place", "prog": of events as they are, with hops; "" = of what is derived */
     enum tile_as as;
 };
 int tile_request_parse(struct slice text, struct tile_request *out, struct diag *why);

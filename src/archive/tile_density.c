@@ -49,6 +49,7 @@ struct density {
     size_t n_outliers;
     uint64_t errors; /* all there are */
     bool is_hidden;  /* there are pairs that the asker may not see */
+    bool is_derived; /* there are counts of these ids: they are declared */
 };
 
 static unsigned zoom_of(const struct density *d)
@@ -237,11 +238,15 @@ static int add_bins(void *arg, struct scan *s, const struct scan_chunk *c)
 {
     struct density *d = arg;
     struct derived_rows rows;
+    if (!derived_chunk_serves(c, zoom_of(d)))
+        return 0;
     int r = derived_read(s, c, &rows);
     for (uint32_t i = 0; r == 0 && i < rows.rows.n; i++)
         if (is_in_tile(d, rows.rows.time_ns[i]) &&
-            derived_serves(&rows, i, d->t->ids.declared[0].name, zoom_of(d)))
+            derived_serves(&rows, i, d->t->ids.declared[0].name, zoom_of(d))) {
+            d->is_derived = true;
             r = add_bin(d, &rows, i);
+        }
     return r;
 }
 
@@ -299,9 +304,30 @@ static int scan_derived(struct density *d, const char *name, tile_chunk_fn *fn)
     return s.table ? tile_scan(d->t->j, &s) : 0;
 }
 
+/* Nothing was counted here: either no event of these ids is sealed, or the ids are not declared. Then those of the
+ * tile's own time are joined, if they are not too many for that: what is there is never left out in silence. */
+static int add_uncounted(struct density *d)
+{
+    const struct tile_request *q = &d->t->j->q;
+    uint64_t all, fresh;
+    int r = life_tile_count(d->t, q->from_ns, q->last_ns, UINT64_MAX - 1, &all);
+    d->t->j->heads_only = true;
+    if (r == 0)
+        r = life_tile_count(d->t, q->from_ns, q->last_ns, UINT64_MAX - 1, &fresh);
+    d->t->j->heads_only = r == 0 && all == fresh;
+    if (r == 0 && all > fresh && all > LIFE_TILE_ROWS_MAX)
+        return diag_set(d->t->j->why, E_LIMIT, 0,
+                        "too many events for ids that are not declared (archive.ids): ask for a shorter time");
+    if (r == 0)
+        r = life_tile_collect(d->t, q->from_ns, q->last_ns);
+    return r == 0 ? add_events(d) : r;
+}
+
 static int add_derived(struct density *d)
 {
     int r = scan_derived(d, "lifeline.pair", add_bins);
+    if (r == 0 && !d->is_derived)
+        return add_uncounted(d);
     if (r == 0)
         r = scan_derived(d, "lifeline.outlier", add_outliers);
     d->t->j->heads_only = true;

@@ -45,7 +45,9 @@ enum {
     GROUP_VERTEX,
     GROUP_PAIR,
     GROUP_OUTLIER,
-    GROUP_NODE
+    GROUP_NODE,
+    GROUP_HOP,
+    GROUPS
 };
 
 static const struct tile_column_def defs[COLUMNS] = {
@@ -85,6 +87,11 @@ static const struct tile_column_def defs[COLUMNS] = {
     [COLUMN_ERRORS] = {"errors", TILE_U32, GROUP_MAIN, 0},
     [COLUMN_P50] = {"p50", TILE_F32, GROUP_MAIN, 0},
     [COLUMN_P99] = {"p99", TILE_F32, GROUP_MAIN, 0},
+    [COLUMN_HOP_EDGE] = {"hop_edge", TILE_U16, GROUP_HOP, COLUMN_SRC},
+    [COLUMN_HOP_T] = {"hop_t", TILE_U32, GROUP_HOP, 0},
+    [COLUMN_HOP_LATENCY] = {"hop_latency", TILE_F32, GROUP_HOP, 0},
+    [COLUMN_HOP_SEVERITY] = {"hop_severity", TILE_U8, GROUP_HOP, 0},
+    [COLUMN_NODE_FIRST] = {"node_first", TILE_U32, GROUP_NODE, 0},
 };
 
 static const uint8_t type_size[] = {[TILE_U8] = 1,  [TILE_U16] = 2, [TILE_U32] = 4, [TILE_U64] = 8,
@@ -290,7 +297,7 @@ static int read_column(struct slice bytes, struct cursor *c, struct tile *out)
 /* Columns of a group are as long, and numbers are of something. */
 static int check_groups(const struct tile *t)
 {
-    int64_t lengths[GROUP_NODE + 1];
+    int64_t lengths[GROUPS];
     memset(lengths, -1, sizeof lengths);
     for (unsigned c = 0; c < COLUMNS; c++) {
         if (!t->columns[c].is_there)

@@ -77,13 +77,18 @@ enum tile_column {
     COLUMN_OUTLIER_SEVERITY,
     COLUMN_OUTLIER_HOST,
     COLUMN_OUTLIER_ID,
-    COLUMN_NODE,   /* text */
-    COLUMN_SRC,    /* u32: number of a node */
-    COLUMN_DST,    /* u32 */
-    COLUMN_RATE,   /* f32: a second */
-    COLUMN_ERRORS, /* u32 */
-    COLUMN_P50,    /* f32: seconds */
-    COLUMN_P99,    /* f32: seconds */
+    COLUMN_NODE,         /* text */
+    COLUMN_SRC,          /* u32: number of a node */
+    COLUMN_DST,          /* u32 */
+    COLUMN_RATE,         /* f32: a second */
+    COLUMN_ERRORS,       /* u32 */
+    COLUMN_P50,          /* f32: seconds */
+    COLUMN_P99,          /* f32: seconds */
+    COLUMN_HOP_EDGE,     /* u16: number of an edge */
+    COLUMN_HOP_T,        /* u32: when it ended */
+    COLUMN_HOP_LATENCY,  /* f32: seconds */
+    COLUMN_HOP_SEVERITY, /* u8 */
+    COLUMN_NODE_FIRST,   /* u32: ids whose first event is there */
     COLUMNS
 };
 

@@ -52,6 +52,15 @@ struct tile_scan {
 };
 int tile_scan(struct tile_job *j, const struct tile_scan *s);
 
+/* Does a scan find more rows than that? Counted by what is known of chunks, about, until there are as many.
+ */
+struct tile_estimate {
+    int64_t from_ns, last_ns;
+    uint64_t rows, max;
+};
+/* A tile_chunk_fn, arg a struct tile_estimate. E_LIMIT: more than max. */
+int tile_estimate_chunk(void *arg, struct scan *s, const struct scan_chunk *c);
+
 /* Rows as events, for where. */
 struct tile_filter {
     struct tile_job *j;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which form: up to RAW_ROWS_MAX events of the tile and of as much time before it are read and joined as they
- * are; if each lifeline fits, they are shown, else their density. Where there are more events, the density is
+/* Which form: up to LIFE_TILE_ROWS_MAX events of the tile and of as much time before it are read and joined as
+ * they are; if each lifeline fits, they are shown, else their density. Where there are more events, the density is
  * of what was derived when they were sealed (lifeline.h), and of those that are not sealed yet. */
 #include "archive/tile_lifeline.h"
 
@@ -9,9 +9,26 @@
 
 #include <errno.h>
 
-enum { RAW_ROWS_MAX = 1 << 18, READ_COLUMNS_MAX = ID_FIELDS_MAX * 2 };
+enum { READ_COLUMNS_MAX = ID_FIELDS_MAX * 2 };
 
 /* ---------------------------------------------------------------- derived rows */
+
+/* NULL: no row has a value there. */
+static const struct column_summary *summary_of(const struct scan_chunk *c, const char *name)
+{
+    for (uint32_t i = 0; i < c->chunk->n_columns; i++)
+        if (c->chunk->ids[i] < c->table->n_columns &&
+            slice_eq_str(c->table->columns[c->chunk->ids[i]].name, name))
+            return &c->chunk->summaries[i];
+    return NULL;
+}
+
+bool derived_chunk_serves(const struct scan_chunk *c, unsigned zoom)
+{
+    const struct column_summary *from = summary_of(c, "serves_from"), *to = summary_of(c, "serves_to");
+    return from && to && from->min.type == VALUE_UINT && to->max.type == VALUE_UINT && zoom >= from->min.u &&
+           zoom <= to->max.u;
+}
 
 int derived_read(struct scan *s, const struct scan_chunk *c, struct derived_rows *out)
 {
@@ -77,7 +94,6 @@ static bool may_see_id(const struct life_tile *t, const struct table_def *table,
 struct reading {
     struct life_tile *t;
     int64_t from_ns, last_ns;
-    uint64_t rows; /* of estimate */
 };
 
 static bool passes(void *arg, const struct rows *rows, uint32_t row, struct slice id)
@@ -113,22 +129,8 @@ static int read_chunk(void *arg, struct scan *s, const struct scan_chunk *c)
     return t->life.lost_no_memory ? -ENOMEM : 0;
 }
 
-/* How many rows of the chunk are in the range, about. */
-static int count_chunk(void *arg, struct scan *s, const struct scan_chunk *c)
+static int scan_tables(struct life_tile *t, int64_t from_ns, int64_t last_ns, tile_chunk_fn *fn, void *arg)
 {
-    struct reading *r = arg;
-    (void)s;
-    int64_t from = c->chunk->min_ns > r->from_ns ? c->chunk->min_ns : r->from_ns;
-    int64_t last = c->chunk->max_ns < r->last_ns ? c->chunk->max_ns : r->last_ns;
-    double all = (double)c->chunk->max_ns - (double)c->chunk->min_ns + 1;
-    if (last >= from)
-        r->rows += (uint64_t)((double)c->chunk->n_rows * ((double)last - (double)from + 1) / all) + 1;
-    return 0;
-}
-
-static int scan_tables(struct reading *r, tile_chunk_fn *fn)
-{
-    struct life_tile *t = r->t;
     int e = 0;
     for (size_t i = 0; e == 0 && i < view_tables(t->j->v); i++) {
         const struct table_def *table = view_table_at(t->j->v, i);
@@ -136,11 +138,11 @@ static int scan_tables(struct reading *r, tile_chunk_fn *fn)
             continue;
         e = tile_filter_init(&t->filter, t->j, table);
         struct tile_scan s = {.table = table,
-                              .from_ns = r->from_ns,
-                              .last_ns = r->last_ns,
+                              .from_ns = from_ns,
+                              .last_ns = last_ns,
                               .id_column = tile_id_column(t->j, table, &t->ids),
                               .fn = fn,
-                              .arg = r};
+                              .arg = arg};
         if (e == 0)
             e = tile_scan(t->j, &s);
         tile_filter_fini(&t->filter);
@@ -154,7 +156,7 @@ int life_tile_collect(struct life_tile *t, int64_t from_ns, int64_t last_ns)
     t->life.copies = true;
     t->life.passes = passes;
     t->life.passes_arg = &r;
-    int e = scan_tables(&r, read_chunk);
+    int e = scan_tables(t, from_ns, last_ns, read_chunk, &r);
     if (e < 0)
         return e;
     size_t n = t->life.n;
@@ -169,18 +171,41 @@ int life_tile_collect(struct life_tile *t, int64_t from_ns, int64_t last_ns)
     return room && t->before ? 0 : -ENOMEM;
 }
 
+static int64_t begin_of(const struct life_tile *t)
+{
+    return t->j->q.from_ns - (INT64_C(1) << (2 * t->j->q.level + 8));
+}
+
+int life_tile_count(struct life_tile *t, int64_t from_ns, int64_t last_ns, uint64_t max, uint64_t *rows)
+{
+    struct tile_estimate estimate = {from_ns, last_ns, 0, max};
+    int r = scan_tables(t, from_ns, last_ns, tile_estimate_chunk, &estimate);
+    t->j->w.head.lost = 0; /* it is counted when it is read */
+    *rows = estimate.rows;
+    return estimate.rows > max ? 0 : r;
+}
+
+int life_tile_fits(struct life_tile *t)
+{
+    uint64_t rows;
+    int r = life_tile_count(t, begin_of(t), t->j->q.last_ns, LIFE_TILE_ROWS_MAX, &rows);
+    return r < 0 ? r : rows <= LIFE_TILE_ROWS_MAX;
+}
+
+int life_tile_collect_all(struct life_tile *t)
+{
+    return life_tile_collect(t, begin_of(t), t->j->q.last_ns);
+}
+
 /* ---------------------------------------------------------------- which form */
 
 static int make(struct life_tile *t)
 {
     const struct tile_request *q = &t->j->q;
-    int64_t span = INT64_C(1) << (2 * q->level + 8);
-    struct reading estimate = {.t = t, .from_ns = q->from_ns - span, .last_ns = q->last_ns};
-    int r = scan_tables(&estimate, count_chunk);
-    t->j->w.head.lost = 0; /* it is counted when it is read */
+    int r = life_tile_fits(t);
     if (r < 0)
         return r;
-    if (estimate.rows > RAW_ROWS_MAX) {
+    if (r == 0) {
         if (q->ask == ASK_LIFELINE_EXACT)
             return diag_set(t->j->why, E_LIMIT, 0,
                             "too many events for each lifeline: ask for a shorter time");
@@ -189,7 +214,7 @@ static int make(struct life_tile *t)
                             "too many events for host, key, id and where: ask for a shorter time");
         return tile_density_put(t, false);
     }
-    r = life_tile_collect(t, estimate.from_ns, estimate.last_ns);
+    r = life_tile_collect_all(t);
     if (r == 0 && q->ask != ASK_LIFELINE_DENSITY)
         r = tile_exact_put(t, q->ask == ASK_LIFELINE_EXACT);
     return r == 0 ? tile_density_put(t, true) : r < 0 ? r : 0;

@@ -23,6 +23,14 @@ bool life_tile_wants_event(const struct life_tile *t, struct slice event);
 /* Events in [from, last] as rows are, on disk and in heads (j->heads_only: in heads alone), joined. */
 int life_tile_collect(struct life_tile *t, int64_t from_ns, int64_t last_ns);
 
+enum { LIFE_TILE_ROWS_MAX = 1 << 18 };
+/* About how many events that would be; no further than one more than max. */
+int life_tile_count(struct life_tile *t, int64_t from_ns, int64_t last_ns, uint64_t max, uint64_t *rows);
+/* Are the events of the tile, and of as much time before it, few enough to be joined as they are? */
+int life_tile_fits(struct life_tile *t); /* 1, 0, or an error */
+/* Events of both, joined: a hop that ends in the tile may have begun before it. */
+int life_tile_collect_all(struct life_tile *t);
+
 /* Each lifeline. 1: done; 0: there are too many, and nothing was put. */
 int tile_exact_put(struct life_tile *t, bool is_forced);
 /* How many hops of each pair: of the events collected, or of what lifeline.h keeps and of heads. */
@@ -33,6 +41,8 @@ struct derived_rows {
     const struct table_def *table;
     struct rows rows;
 };
+/* Can a row of the chunk be for that zoom? By the chunk's summaries: what can't is not read. */
+bool derived_chunk_serves(const struct scan_chunk *c, unsigned zoom);
 int derived_read(struct scan *s, const struct scan_chunk *c, struct derived_rows *out);
 struct value derived_get(const struct derived_rows *d, const char *name, uint32_t row);
 /* Of the declaration asked, and for that zoom? */

@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Events as points: every one while they fit into the tile; else of each stream and bin how many there are,
- * and the worst of them with its id, so that an error is seen however many there are beside it. */
+ * and the worst of them with its id, so that an error is seen however many there are beside it.
+ *
+ * Of more than DENSE_ROWS only what is needed is read: of a chunk that is within one bin and of one level
+ * nothing but that, of others times and levels, and ids only where a warning or worse is the worst of its
+ * bin. */
 #include "archive/lifeline_ids.h"
 #include "archive/tile_internal.h"
 
@@ -11,6 +15,7 @@
 
 enum {
     POINTS_MAX = 2500,
+    DENSE_ROWS = 1 << 17,
     ROWS_MAX = 512,
     POINT_BYTES = 15 /* and the id */,
     ID_COLUMNS_MAX = ID_FIELDS_MAX * 2
@@ -35,6 +40,7 @@ struct points {
     unsigned n_rows;
     struct point exact[POINTS_MAX];
     size_t n; /* all there are */
+    bool is_dense;
     struct strbuf scratch;
 };
 
@@ -50,7 +56,8 @@ static unsigned row_of(struct points *p, struct slice key)
     struct slice copy = arena_copy(&p->j->arena, key);
     if (!cells || !copy.p || map_put(&p->by_key, copy, (void *)(uintptr_t)(p->n_rows + 1)) < 0)
         return ROWS_MAX;
-    memset(cells, 0, TILE_BINS * sizeof *cells);
+    for (unsigned i = 0; i < TILE_BINS; i++)
+        cells[i] = (struct point){.row = p->n_rows};
     p->keys[p->n_rows] = copy;
     p->cells[p->n_rows] = cells;
     return p->n_rows++;
@@ -99,6 +106,11 @@ static bool may_see_id(const struct points *p, struct slice host)
     return true;
 }
 
+static bool is_in_tile(const struct points *p, int64_t time_ns)
+{
+    return time_ns >= p->j->q.from_ns && time_ns <= p->j->q.last_ns;
+}
+
 static int add_chunk(void *arg, struct scan *s, const struct scan_chunk *c)
 {
     struct points *p = arg;
@@ -121,7 +133,7 @@ static int add_chunk(void *arg, struct scan *s, const struct scan_chunk *c)
                               .count = 1,
                               .row = row,
                               .severity = rows.level[i]};
-        if (point.time_ns < p->j->q.from_ns || point.time_ns > p->j->q.last_ns)
+        if (!is_in_tile(p, point.time_ns))
             continue;
         if (has_id && id_text(&places[0], i, &p->scratch, &point.id) != 1)
             point.id = SLICE_LIT("");
@@ -134,6 +146,86 @@ static int add_chunk(void *arg, struct scan *s, const struct scan_chunk *c)
             add_point(p, &point);
     }
     return 0;
+}
+
+/* All of the chunk's rows are in one bin, and none is worse than the others: they are counted as they are. */
+static bool add_at_once(struct points *p, struct point *cells, const struct blob_chunk *c,
+                        const struct rows *levels)
+{
+    if (!is_in_tile(p, c->min_ns) || !is_in_tile(p, c->max_ns) ||
+        tile_bin(p->j, c->min_ns) != tile_bin(p->j, c->max_ns) || levels->level[0] <= LEVEL_WARNING)
+        return false;
+    for (uint32_t i = 1; i < levels->n; i++)
+        if (levels->level[i] != levels->level[0])
+            return false;
+    struct point *cell = &cells[tile_bin(p->j, c->min_ns)];
+    if (cell->count == 0 || levels->level[0] < cell->severity)
+        cell->severity = levels->level[0];
+    cell->count += levels->n;
+    p->n += levels->n;
+    return true;
+}
+
+/* Counts rows. true: some are warnings or worse that are the worst of their bin, so that their ids are asked.
+ */
+static bool count_rows(struct points *p, struct point *cells, const struct rows *rows)
+{
+    bool asks_ids = false;
+    for (uint32_t i = 0; i < rows->n; i++) {
+        if (!is_in_tile(p, rows->time_ns[i]))
+            continue;
+        struct point *cell = &cells[tile_bin(p->j, rows->time_ns[i])];
+        if (cell->count++ == 0 || rows->level[i] < cell->severity) {
+            cell->severity = rows->level[i];
+            cell->id = (struct slice){NULL, 0};
+            asks_ids |= rows->level[i] <= LEVEL_WARNING;
+        }
+        p->n++;
+    }
+    return asks_ids;
+}
+
+/* The ids of those that count_rows has found to be the worst. */
+static int add_ids(struct points *p, struct point *cells, struct scan *s, const struct scan_chunk *c)
+{
+    uint16_t want[ID_COLUMNS_MAX];
+    struct rows rows;
+    size_t n_want = wanted_columns(p, want);
+    int r = scan_read(s, BLOB_TIMES | BLOB_LEVELS, want, n_want, &rows);
+    struct id_place places[ID_DECLARED_MAX];
+    if (r < 0 || !id_places(&p->ids, c->table, c->chunk->key, &rows, places))
+        return r;
+    for (uint32_t i = 0; i < rows.n; i++) {
+        struct slice id;
+        if (rows.level[i] > LEVEL_WARNING || !is_in_tile(p, rows.time_ns[i]))
+            continue;
+        struct point *cell = &cells[tile_bin(p->j, rows.time_ns[i])];
+        if (cell->severity == rows.level[i] && !cell->id.p && id_text(&places[0], i, &p->scratch, &id) == 1)
+            cell->id = arena_copy(&p->j->arena, id); /* "" if there is no memory for it */
+    }
+    return 0;
+}
+
+static int add_dense(void *arg, struct scan *s, const struct scan_chunk *c)
+{
+    struct points *p = arg;
+    struct rows rows;
+    struct slice key = c->chunk->key;
+    unsigned row = row_of(p, key);
+    int r = scan_read(s, BLOB_LEVELS, NULL, 0, &rows);
+    if (r == 0 && row < ROWS_MAX && add_at_once(p, p->cells[row], c->chunk, &rows))
+        return 0;
+    if (r == 0)
+        r = scan_read(s, BLOB_TIMES | BLOB_LEVELS, NULL, 0, &rows);
+    if (r < 0)
+        return r;
+    if (row == ROWS_MAX) {
+        for (uint32_t i = 0; i < rows.n; i++)
+            p->j->w.head.left_out += is_in_tile(p, rows.time_ns[i]);
+        return 0;
+    }
+    bool asks_ids = count_rows(p, p->cells[row], &rows);
+    return asks_ids && may_see_id(p, stream_key_split(key).host) ? add_ids(p, p->cells[row], s, c) : 0;
 }
 
 static void put_point(struct points *p, const struct point *point, int64_t time_ns)
@@ -157,8 +249,8 @@ static size_t cells_bytes(const struct points *p)
 
 static size_t exact_bytes(const struct points *p)
 {
-    size_t n = p->n <= POINTS_MAX ? 0 : SIZE_MAX;
-    for (size_t i = 0; p->n <= POINTS_MAX && i < p->n; i++)
+    size_t n = !p->is_dense && p->n <= POINTS_MAX ? 0 : SIZE_MAX;
+    for (size_t i = 0; n < SIZE_MAX && i < p->n; i++)
         n += POINT_BYTES + p->exact[i].id.n;
     return n;
 }
@@ -211,7 +303,7 @@ static void put(struct points *p)
                 put_point(p, &p->cells[i][b], p->j->q.from_ns + tile_bin_ns(p->j) * b);
 }
 
-static int scan_tables(struct points *p)
+static int scan_tables(struct points *p, tile_chunk_fn *fn, void *arg)
 {
     int r = 0;
     for (size_t i = 0; r == 0 && i < view_tables(p->j->v); i++) {
@@ -223,13 +315,28 @@ static int scan_tables(struct points *p)
                               .from_ns = p->j->q.from_ns,
                               .last_ns = p->j->q.last_ns,
                               .id_column = tile_id_column(p->j, p->table, &p->ids),
-                              .fn = add_chunk,
-                              .arg = p};
+                              .fn = fn,
+                              .arg = arg};
         if (r == 0)
             r = tile_scan(p->j, &s);
         tile_filter_fini(&p->filter);
     }
     return r;
+}
+
+/* A condition is asked of each row, so each is read. */
+static int collect(struct points *p)
+{
+    struct tile_job *j = p->j;
+    struct tile_estimate estimate = {j->q.from_ns, j->q.last_ns, 0, DENSE_ROWS};
+    if (!j->where && !j->q.id.n) {
+        int r = scan_tables(p, tile_estimate_chunk, &estimate);
+        p->is_dense = estimate.rows > estimate.max;
+        j->w.head.lost = 0; /* it is counted when it is read */
+        if (r < 0 && !p->is_dense)
+            return r;
+    }
+    return scan_tables(p, p->is_dense ? add_dense : add_chunk, p);
 }
 
 int tile_points(struct tile_job *j)
@@ -240,7 +347,7 @@ int tile_points(struct tile_job *j)
     p->j = j;
     int r = id_set_parse(NULL, &p->ids, j->why);
     if (r == 0)
-        r = scan_tables(p);
+        r = collect(p);
     if (r == 0)
         put(p);
     if (r == 0 && strbuf_failed(&p->scratch))

@@ -29,12 +29,13 @@ static const struct {
     size_t offset;
     unsigned kinds;
 } params[] = {
-    {"host", offsetof(struct tile_request, host), FOR_SERIES | FOR_POINTS | FOR_LIFELINES},
-    {"key", offsetof(struct tile_request, key), FOR_SERIES | FOR_POINTS | FOR_LIFELINES},
+    {"host", offsetof(struct tile_request, host), FOR_SERIES | FOR_POINTS | FOR_LIFELINES | FOR_EDGES},
+    {"key", offsetof(struct tile_request, key), FOR_SERIES | FOR_POINTS | FOR_LIFELINES | FOR_EDGES},
     {"field", offsetof(struct tile_request, field), FOR_SERIES},
-    {"event", offsetof(struct tile_request, event), FOR_LIFELINES},
-    {"id", offsetof(struct tile_request, id), FOR_POINTS | FOR_LIFELINES},
-    {"where", offsetof(struct tile_request, where), FOR_POINTS | FOR_LIFELINES},
+    {"event", offsetof(struct tile_request, event), FOR_LIFELINES | FOR_EDGES},
+    {"id", offsetof(struct tile_request, id), FOR_POINTS | FOR_LIFELINES | FOR_EDGES},
+    {"where", offsetof(struct tile_request, where), FOR_POINTS | FOR_LIFELINES | FOR_EDGES},
+    {"by", offsetof(struct tile_request, by), FOR_EDGES},
 };
 
 /* Up to the next NUL, which must be there. */
@@ -114,6 +115,17 @@ static int parse_param(struct slice word, struct tile_request *q, struct diag *w
                     name.p);
 }
 
+/* What was derived is of all hosts and events together. */
+static int check_edges(const struct tile_request *q, struct diag *why)
+{
+    if (q->by.n && !slice_eq_str(q->by, "place") && !slice_eq_str(q->by, "prog"))
+        return diag_set(why, E_PROTO, 0, "edges are by=place or by=prog");
+    if (!q->by.n && (q->host.n || q->key.n || q->event.n || q->id.n || q->where.n))
+        return diag_set(why, E_PROTO, 0,
+                        "edges take host, key, event, id and where only with by=place or by=prog");
+    return 0;
+}
+
 static int check(const struct tile_request *q, struct diag *why)
 {
     if (q->name.n == 0)
@@ -125,14 +137,14 @@ static int check(const struct tile_request *q, struct diag *why)
         return diag_set(why, E_PROTO, 0, "a [ of a pattern is not closed");
     if (q->where.n > PREDICATE_TEXT_MAX)
         return diag_set(why, E_LIMIT, 0, "where has more than %d bytes", PREDICATE_TEXT_MAX);
-    return 0;
+    return q->ask == ASK_EDGES ? check_edges(q, why) : 0;
 }
 
 int tile_request_parse(struct slice text, struct tile_request *out, struct diag *why)
 {
     struct slice none = SLICE_LIT("");
     struct tile_request q = {
-        .host = none, .key = none, .field = none, .event = none, .id = none, .where = none};
+        .host = none, .key = none, .field = none, .event = none, .id = none, .where = none, .by = none};
     struct slice rest = text, kind, level, index, word;
     if (!next_word(&rest, &kind) || !next_word(&rest, &q.name) || !next_word(&rest, &level) ||
         !next_word(&rest, &index))

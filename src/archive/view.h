@@ -46,6 +46,7 @@ struct scan_spec {
     int64_t from_ns, to_ns;            /* both ends are in */
     int64_t step_ns;                   /* 0: raw rows; else the partitions of that tier (and no heads) */
     const struct partition_span *only; /* one partition (and no heads); NULL = all */
+    bool heads_only;                   /* leave out what is on disk */
     /* Which streams: false, leave it out. NULL = all. parts: of the key, good for the call. Asked once a
      * stream and blob; also decides what an asker may see. */
     bool (*wants)(void *arg, struct slice key, const struct stream_key_parts *parts);

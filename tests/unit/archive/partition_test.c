@@ -10,6 +10,7 @@
 #include <signal.h>
 #include <sqlite3.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 
 static const struct archive_source journal = {{1, 2, 3}}, file = {{9}};
 
@@ -135,6 +136,61 @@ static void sections(void **state)
     struct found one = {.max = 1};
     assert_int_equal(partition_sections(p, SLICE_LIT("cpu"), INT64_MIN, INT64_MAX, find, &one), 0);
     assert_int_equal(one.n, 1);
+    partition_close(p);
+    stored_remove_dir(&d);
+}
+
+static bool count_one(void *arg, const struct partition_section *section)
+{
+    (void)section;
+    (*(size_t *)arg)++;
+    return true;
+}
+
+static size_t count_all(struct partition *p)
+{
+    size_t n = 0;
+    assert_int_equal(partition_sections(p, SLICE_LIT("cpu"), INT64_MIN, INT64_MAX, count_one, &n), 0);
+    return n;
+}
+
+static int64_t log_size(const struct stored_dir *d)
+{
+    char path[512];
+    struct stat st;
+    (void)snprintf(path, sizeof path, "%s/%s-wal", d->path, stored_name);
+    assert_int_equal(stat(path, &st), 0);
+    return st.st_size;
+}
+
+/* The log of a partition that is open all day, with readers, gets no larger than that and a commit. */
+static void log_is_bounded(void **state)
+{
+    (void)state;
+    struct stored_dir d = stored_make_dir();
+    struct partition *p = stored_open(&d, PARTITION_WRITE | PARTITION_CREATE);
+    struct partition *reader = stored_open(&d, 0);
+    struct blob_writer *w = blob_writer_create(&(struct blob_options){.zstd_level = 0});
+    struct blob_bytes blob;
+    int64_t written = 0, before = 0, step = 0;
+    size_t n = 0;
+    uint64_t id;
+    assert_non_null(w);
+    stored_blob(w, 1, STORED_FROM, &blob);
+    for (unsigned commits = 0; written < 3 * (int64_t)PARTITION_LOG_MAX; commits++) {
+        assert_true(commits < 1000);
+        for (unsigned i = 0; i < 500; i++, n++)
+            assert_int_equal(partition_put(p, &blob, commits + 1, &id), 0);
+        assert_int_equal(partition_commit(p), 0);
+        int64_t size = log_size(&d);
+        step = size > before ? size - before : step;
+        written += step;
+        before = size;
+        assert_true(size <= PARTITION_LOG_MAX + step);
+    }
+    assert_int_equal(count_all(reader), n);
+    blob_writer_destroy(w);
+    partition_close(reader);
     partition_close(p);
     stored_remove_dir(&d);
 }
@@ -375,6 +431,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(names),
         cmocka_unit_test(commits),
+        cmocka_unit_test(log_is_bounded),
         cmocka_unit_test(sections),
         cmocka_unit_test(merges),
         cmocka_unit_test(failing),

@@ -93,6 +93,37 @@ static void says_the_newest(void **state)
     assert_string_equal(run_text(&t, "SELECT n FROM cpu_latest WHERE host = 'a'"), "199");
 }
 
+/* What would have been said at some time before: later rows do not exist, on disk or not. */
+static void says_the_past(void **state)
+{
+    (void)state;
+    fill_cpu();
+    const int64_t now[] = {BASE - 1, BASE, BASE + 50 * SECOND, BASE + 150 * SECOND + 1};
+    const char *const rows[] = {"0|NULL", "1|0", "51|50", "151|150"};
+    for (size_t i = 0; i < sizeof now / sizeof *now; i++) {
+        t.query.now_ns = now[i];
+        t.query.is_past = true;
+        assert_string_equal(run_text(&t, "SELECT count(*), max(n) FROM cpu WHERE host = 'a'"), rows[i]);
+        assert_string_equal(run_text(&t,
+                                     "SELECT coalesce(sum(rows), 0), max(n_max) FROM cpu_bucket(NULL, NULL, "
+                                     "'1m') WHERE host = 'a'"),
+                            rows[i]);
+        assert_string_equal(run_text(&t,
+                                     "SELECT coalesce(sum(count), 0), max(max) FROM samples_bucket() WHERE "
+                                     "host = 'a' AND field = 'n'"),
+                            rows[i]);
+        assert_string_equal(run_text(&t, "SELECT count(*), max(n) FROM cpu WHERE host = 'a' AND time <= "
+                                         "9223372036854775807"),
+                            rows[i]);
+        assert_int_equal(run(&t, "SELECT n FROM cpu_latest"), E_PROTO);
+        assert_non_null(strstr(t.why.message, "cpu_latest has no past"));
+        assert_int_equal(run(&t, "SELECT 1 FROM rebuild('cpu')"), E_PROTO);
+        t.query.is_past = false;
+        assert_string_equal(run_text(&t, "SELECT count(*), max(n) FROM cpu WHERE host = 'a'"), "200|199");
+        assert_string_equal(run_text(&t, "SELECT n FROM cpu_latest WHERE host = 'a'"), "199");
+    }
+}
+
 static void joins_tables(void **state)
 {
     (void)state;
@@ -628,6 +659,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(reads_rows, set_up, tear_down),
         cmocka_unit_test_setup_teardown(says_the_newest, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(says_the_past, set_up, tear_down),
         cmocka_unit_test_setup_teardown(joins_tables, set_up, tear_down),
         cmocka_unit_test_setup_teardown(exact_values, set_up, tear_down),
         cmocka_unit_test_setup_teardown(knows_where_rows_are_from, set_up, tear_down),

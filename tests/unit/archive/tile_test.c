@@ -80,6 +80,11 @@ static void world_fini(struct world *w)
     mem_free(w->events);
 }
 
+static const char *prog_of(const struct plain *e)
+{
+    return e->name ? "p" : "client";
+}
+
 static struct batch *build(struct world *w, const struct plain *e, size_t n)
 {
     char id[32];
@@ -88,7 +93,7 @@ static struct batch *build(struct world *w, const struct plain *e, size_t n)
         struct event_head head = {.time_ns = e[i].time_ns,
                                   .name = slice_str(names[e[i].name]),
                                   .host = slice_str(hosts[e[i].host]),
-                                  .prog = SLICE_LIT("p"),
+                                  .prog = slice_str(prog_of(&e[i])),
                                   .level = e[i].level};
         struct named_value v[] = {{SLICE_LIT("id"), value_text(slice_of(id, (size_t)len))},
                                   {SLICE_LIT("size"), value_float(e[i].value)}};
@@ -267,6 +272,65 @@ static void points(void **state)
     world_fini(&w);
 }
 
+/* Of one cell of a tile of points: the events that it must be of. */
+static void check_point(const struct world *w, const struct tile *t, uint32_t row)
+{
+    char stream[64], id[32];
+    struct slice name = tile_text(t, COLUMN_STREAM, (uint32_t)tile_uint(t, COLUMN_ROW, row));
+    int64_t from = tile_time_ns(t, tile_uint(t, COLUMN_T, row)),
+            to = from + (int64_t)tile_uint(t, COLUMN_BIN_NS, 0);
+    uint64_t count = 0, with_id = 0;
+    uint8_t worst = UINT8_MAX;
+    for (size_t i = 0; i < w->n; i++) {
+        const struct plain *e = &w->events[i];
+        if (e->time_ns < from || e->time_ns >= to)
+            continue;
+        (void)snprintf(stream, sizeof stream, "%s %s %s", hosts[e->host], prog_of(e), names[e->name]);
+        if (!slice_eq_str(name, stream))
+            continue;
+        (void)snprintf(id, sizeof id, "job-%06u", e->id);
+        with_id += e->level <= LEVEL_ERROR && slice_eq_str(tile_text(t, COLUMN_ID, row), id);
+        worst = e->level < worst ? e->level : worst;
+        count++;
+    }
+    assert_int_equal(tile_uint(t, COLUMN_COUNT, row), count);
+    assert_int_equal(tile_uint(t, COLUMN_SEVERITY, row), worst);
+    assert_int_equal(with_id > 0, worst <= LEVEL_ERROR);
+}
+
+/* So many that ids are read of errors only, and chunks within a bin not at all. */
+static void points_dense(void **state)
+{
+    (void)state;
+    struct world w;
+    world_init(&w);
+    for (unsigned i = 0; i < 20; i++) {
+        feed(&w, 8000, 3000, BEGIN + MS(20000) * i, MS(19000));
+        if (i < 19)
+            assert_int_equal(archive_flush(w.a), 0);
+    }
+    look(&w);
+    for (unsigned level = 17; level <= 19; level++) { /* bins of 17 s, 69 s and 275 s */
+        struct strbuf bytes = {0};
+        struct tile t;
+        bool is_final;
+        uint64_t all = 0;
+        int64_t from = BEGIN / span_of(level), to = (BEGIN + MS(20000) * 20) / span_of(level);
+        for (int64_t index = from; index <= to; index++) {
+            assert_int_equal(
+                ask(&w, NULL, &bytes, &t, &is_final, "points|job.*|%u|%lld|", level, (long long)index), 0);
+            for (uint32_t i = 0; i < t.columns[COLUMN_T].n; i++) {
+                all += tile_uint(&t, COLUMN_COUNT, i);
+                if (i % 5 == 0)
+                    check_point(&w, &t, i);
+            }
+        }
+        assert_int_equal(all, w.n);
+        strbuf_fini(&bytes);
+    }
+    world_fini(&w);
+}
+
 /* ---------------------------------------------------------------- lifelines */
 
 static int by_time(const void *a, const void *b)
@@ -378,7 +442,7 @@ static void add_tile(struct totals *to, const struct tile *t)
 }
 
 /* All of the archive's time at one level. */
-static struct totals whole(struct world *w, unsigned level, int64_t from, int64_t to)
+static struct totals whole(struct world *w, const char *ids, unsigned level, int64_t from, int64_t to)
 {
     struct totals all = {.cells = 0};
     for (int64_t i = from / span_of(level); i <= to / span_of(level); i++) {
@@ -386,11 +450,25 @@ static struct totals whole(struct world *w, unsigned level, int64_t from, int64_
         struct tile t;
         bool is_final;
         assert_int_equal(
-            ask(w, NULL, &bytes, &t, &is_final, "lifeline-density|id|%u|%lld|", level, (long long)i), 0);
+            ask(w, NULL, &bytes, &t, &is_final, "lifeline-density|%s|%u|%lld|", ids, level, (long long)i), 0);
         add_tile(&all, &t);
         strbuf_fini(&bytes);
     }
     return all;
+}
+
+/* Nothing is derived of such ids: each tile has all of its events, or says that they are too many. */
+static void undeclared(struct world *w, int64_t end)
+{
+    struct strbuf bytes = {0};
+    struct tile t;
+    bool is_final;
+    struct totals fine = whole(w, "size", 14, BEGIN, end);
+    assert_int_equal(fine.cells, w->n);
+    assert_int_equal(ask(w, NULL, &bytes, &t, &is_final, "lifeline|size|20|%lld|", (long long)(BEGIN / span_of(20))), E_LIMIT);
+    assert_int_equal(ask(w, NULL, &bytes, &t, &is_final, "lifeline|size|20|%lld|", (long long)(end / span_of(20) + 1)), 0);
+    assert_int_equal(t.columns[COLUMN_PAIR].n, 0); /* behind all of them */
+    strbuf_fini(&bytes);
 }
 
 /* More events than are read for a tile: what was derived answers, and heads. */
@@ -426,7 +504,7 @@ static void lifelines_density(void **state)
     }
     assert_true(errors > 20);
     for (unsigned level = 17; level <= 20; level++) { /* tiles of 275 s to 5 hours */
-        struct totals all = whole(&w, level, BEGIN, end);
+        struct totals all = whole(&w, "id", level, BEGIN, end);
         assert_int_equal(all.cells, w.n);
         assert_int_equal(all.errors_shown + all.left_out, errors);
         assert_true(all.left_out == 0); /* there are few: each is shown */
@@ -434,9 +512,10 @@ static void lifelines_density(void **state)
         /* Of the events in heads, it is not known here what was before. */
         assert_true(all.first >= firsts && all.first <= firsts + 3000);
     }
-    struct totals fine = whole(&w, 14, BEGIN, end); /* of rows themselves */
+    struct totals fine = whole(&w, "id", 14, BEGIN, end); /* of rows themselves */
     assert_int_equal(fine.cells, w.n);
     assert_int_equal(fine.errors_shown, errors);
+    undeclared(&w, end);
     world_fini(&w);
 }
 
@@ -472,6 +551,112 @@ static void edges(void **state)
                     tile_float(&t, COLUMN_P99, i) > tile_float(&t, COLUMN_P50, i));
     }
     assert_memory_equal(got, want, sizeof want);
+    assert_int_equal(t.columns[COLUMN_HOP_T].n, 0);
+    strbuf_fini(&bytes);
+    world_fini(&w);
+}
+
+enum { NODES = HOSTS * 2 };
+
+/* Host times two, and one more for another program than p. */
+static unsigned node_of(const char *host, bool is_client)
+{
+    unsigned i = 0;
+    while (i < HOSTS - 1 && hosts[i][0] != host[0])
+        i++;
+    return 2 * i + is_client;
+}
+
+struct hops {
+    uint64_t counts[NODES][NODES];
+    uint64_t errors, firsts;
+};
+
+/* Hops that end from from_ns to last_ns, of w's events, which are in order of time. */
+static void count_hops(const struct world *w, bool by_prog, int64_t from_ns, int64_t last_ns,
+                       struct hops *out)
+{
+    static const struct plain *before[100];
+    memset(out, 0, sizeof *out);
+    memset(before, 0, sizeof before);
+    for (size_t i = 0; i < w->n; i++) {
+        const struct plain *e = &w->events[i], *b = before[e->id];
+        before[e->id] = e;
+        if (e->time_ns < from_ns || e->time_ns > last_ns)
+            continue;
+        out->firsts += !b;
+        if (!b)
+            continue;
+        out->counts[2 * b->host + (by_prog && !b->name)][2 * e->host + (by_prog && !e->name)]++;
+        out->errors += e->level <= LEVEL_ERROR;
+    }
+}
+
+static unsigned node_in(const struct tile *t, uint64_t number)
+{
+    struct slice text = tile_text(t, COLUMN_NODE, (uint32_t)number);
+    const char *prog = text.n ? memchr(text.p, ' ', text.n) : NULL;
+    return node_of(text.p, prog && prog[1] == 'c');
+}
+
+/* What the tile counts is as counted here; hops that are there one by one are those of their edges. */
+static void check_hops(const struct world *w, const struct tile *t, bool by_prog, unsigned level)
+{
+    struct hops want, got = {.errors = 0}, single = {.errors = 0};
+    int64_t from = BEGIN / span_of(level) * span_of(level);
+    uint32_t n = t->columns[COLUMN_HOP_T].n;
+    count_hops(w, by_prog, from, from + span_of(level) - 1, &want);
+    uint64_t all = 0;
+    for (uint32_t i = 0; i < t->columns[COLUMN_SRC].n; i++) {
+        got.counts[node_in(t, tile_uint(t, COLUMN_SRC, i))][node_in(t, tile_uint(t, COLUMN_DST, i))] +=
+            tile_uint(t, COLUMN_COUNT, i);
+        got.errors += tile_uint(t, COLUMN_ERRORS, i);
+        all += tile_uint(t, COLUMN_COUNT, i);
+    }
+    assert_memory_equal(got.counts, want.counts, sizeof want.counts);
+    for (uint32_t i = 0; i < t->columns[COLUMN_NODE].n; i++)
+        got.firsts += tile_uint(t, COLUMN_NODE_FIRST, i);
+    assert_int_equal(got.errors, want.errors);
+    assert_int_equal(got.firsts, want.firsts);
+    assert_int_equal(n, all < 1024 ? all : 1024);
+    for (uint32_t i = 0; i < n; i++) {
+        uint32_t edge = (uint32_t)tile_uint(t, COLUMN_HOP_EDGE, i);
+        int64_t at = tile_time_ns(t, tile_uint(t, COLUMN_HOP_T, i));
+        single
+            .counts[node_in(t, tile_uint(t, COLUMN_SRC, edge))][node_in(t, tile_uint(t, COLUMN_DST, edge))]++;
+        single.errors += tile_uint(t, COLUMN_HOP_SEVERITY, i) <= LEVEL_ERROR;
+        assert_true(at >= from && at < from + span_of(level) && tile_float(t, COLUMN_HOP_LATENCY, i) >= 0);
+    }
+    assert_int_equal(single.errors, want.errors);
+    if (n == all)
+        assert_memory_equal(single.counts, want.counts, sizeof want.counts);
+}
+
+/* Of the events themselves: in files and in memory alike, from place to place and from program to program. */
+static void edges_by(void **state)
+{
+    (void)state;
+    struct world w;
+    world_init(&w);
+    feed(&w, 4000, 100, BEGIN, MS(50000));
+    assert_int_equal(archive_flush(w.a), 0);
+    feed(&w, 1000, 100, BEGIN + MS(50000), MS(10000));
+    look(&w);
+    qsort(w.events, w.n, sizeof *w.events, by_time);
+    struct strbuf bytes = {0};
+    struct tile t;
+    bool is_final;
+    for (unsigned level = 12; level <= 20; level += 4)
+        for (int by_prog = 0; by_prog < 2; by_prog++) {
+            assert_int_equal(ask(&w, NULL, &bytes, &t, &is_final, "edges|id|%u|%lld|by=%s|", level,
+                                 (long long)(BEGIN / span_of(level)), by_prog ? "prog" : "place"),
+                             0);
+            check_hops(&w, &t, by_prog, level);
+        }
+    assert_int_equal(ask(&w, NULL, &bytes, &t, &is_final, "edges|id|20|%lld|by=prog|host=beta|event=%s|",
+                         (long long)(BEGIN / span_of(20)), names[0]),
+                     0);
+    assert_int_equal(t.columns[COLUMN_NODE].n, 1); /* one program on one host */
     strbuf_fini(&bytes);
     world_fini(&w);
 }
@@ -689,6 +874,7 @@ static void wrong_requests(void **state)
                                         "lifeline|a,b|1|1|",
                                         "lifeline|a b|1|1|",
                                         "edges|id|1|1|host=x|",
+                                        "edges|id|1|1|by=colour|",
                                         "points|a|0|36028797018963968|",
                                         "points|a|1|1|where"};
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
@@ -711,8 +897,10 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(series),
         cmocka_unit_test(points),
+        cmocka_unit_test(points_dense),
         cmocka_unit_test(lifelines_exact),
         cmocka_unit_test(edges),
+        cmocka_unit_test(edges_by),
         cmocka_unit_test(lifelines_density),
         cmocka_unit_test(read_again),
         cmocka_unit_test(who_may_see_what),

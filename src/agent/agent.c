@@ -7,6 +7,7 @@
 #include "agent/budget.h"
 #include "agent/control.h"
 #include "agent/flow.h"
+#include "agent/jobs.h"
 #include "agent/manager.h"
 #include "agent/only.h"
 #include "agent/portmon.h"
@@ -19,8 +20,9 @@
 #include "base/hash.h"
 #include "base/log.h"
 #include "base/mem.h"
-#include "sensor/child.h"
-#include "sensor/strays.h"
+#include "base/child.h"
+#include "base/ready.h"
+#include "base/strays.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -48,6 +50,7 @@ struct agent {
     struct sensor_self self;
     struct only *only;
     struct flow *flow;
+    struct jobs *jobs;
     struct flow_sinks sinks;
     struct timekeeper *timekeeper;
     struct manager *manager;
@@ -220,7 +223,8 @@ static void on_link(evutil_socket_t fd, short what, void *arg)
 static bool port_is_active(void *arg, uint16_t port, int64_t hold_ns)
 {
     struct agent *a = arg;
-    return portmon_is_active(a->portmon, port, clock_mono_ns(), hold_ns);
+    /* The manager may ask about a sensor that has just got its ports, before set_ports. */
+    return a->portmon && portmon_is_active(a->portmon, port, clock_mono_ns(), hold_ns);
 }
 
 /* Subscriptions on this host name no period. */
@@ -468,6 +472,18 @@ static void on_replaced(void *arg)
     struct agent *a = arg;
     log_info("a resident agent has come: this guest leaves to it");
     (void)event_base_loopbreak(a->base);
+}
+
+/* A job of this host: told at once. */
+static bool on_job(void *arg, const struct launch_request *r)
+{
+    struct agent *a = arg;
+    if (!jobs_take(a->jobs, r, clock_mono_ns()))
+        return false;
+    a->has_news = true;
+    keep_time(a);
+    arm(a);
+    return true;
 }
 
 /* ---------------------------------------------------------------- making it */
@@ -747,12 +763,13 @@ static int make_loop(struct agent *a)
 
 static int be_the_only_one(struct agent *a, struct diag *why)
 {
+    static const struct only_ops ops = {.on_replaced = on_replaced, .on_job = on_job};
     struct only_other other;
     /* Without a gateway it is the socket that there can be one of; without either, nothing. */
     const char *of = a->config->gateways[0] ? a->config->gateways : a->config->socket;
     if (of[0] == '\0')
         return 0;
-    int r = only_take(a->base, of, a->config->is_guest, on_replaced, a, &a->only, &other, why);
+    int r = only_take(a->base, of, a->config->is_guest, &ops, a, &a->only, &other, why);
     if (r != -EEXIST)
         return r;
     return diag_set(why, r, 0,
@@ -778,7 +795,8 @@ static int make_parts(struct agent *a, struct diag *why)
     env_init(&a->env, "");
     a->env.self = &a->self;
     a->flow = flow_create(a->host);
-    a->manager = a->flow ? manager_create(a->base, &a->env, a->flow) : NULL;
+    a->jobs = a->flow ? jobs_create(a->flow) : NULL;
+    a->manager = a->jobs ? manager_create(a->base, &a->env, a->flow) : NULL;
     if (!a->manager)
         return -ENOMEM;
     a->announce = announce_create(a->manager);
@@ -839,6 +857,7 @@ void agent_destroy(struct agent *a)
     upstream_destroy(a->sinks.upstream);
     outputs_destroy(a->sinks.outputs);
     timekeeper_destroy(a->timekeeper);
+    jobs_destroy(a->jobs);
     flow_destroy(a->flow);
     stop_portmon(a);
     env_fini(&a->env);
@@ -877,16 +896,6 @@ static void drain(struct agent *a)
     }
 }
 
-static int write_ready(const char *path)
-{
-    int fd = path ? open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644) : -1;
-    if (!path)
-        return 0;
-    if (fd < 0 || write(fd, "ready\n", 6) != 6)
-        return -errno;
-    return close(fd) < 0 ? -errno : 0;
-}
-
 int agent_run(struct agent *a)
 {
     struct agent_config *config = a->config;
@@ -899,7 +908,7 @@ int agent_run(struct agent *a)
              config->gateways[0] ? config->gateways : "none", config->socket[0] ? config->socket : "none");
     pump(a, clock_mono_ns());
     arm(a);
-    int r = write_ready(a->options->ready_file);
+    int r = ready_write(a->options->ready_file);
     if (r < 0)
         log_error("%s: %s", a->options->ready_file, err_text(r));
     r = event_base_dispatch(a->base) < 0 ? -EIO : 0;

@@ -49,7 +49,7 @@ struct sensor_config {
     const uint16_t *ports; /* MODE_PORT */
     size_t n_ports;
     int64_t hold_ns;
-    const struct sensor_setting *settings; /* its own options: given, or their default where they have one */
+    const struct parameter_setting *settings; /* its own options: given, or their default where they have one */
     size_t n_settings;
     const struct config_entry *given; /* every key that was given, in the order of the tables */
     size_t n_given;
@@ -87,7 +87,7 @@ struct agent_config {
     const char *config_url;            /* sensors from there; NULL = none */
     int64_t config_every_ns;           /* how often it is asked for */
     const char *config_ca;             /* PEM file: a document signed by it may name programs */
-    struct sensor_list allow_programs; /* what an unsigned document may name */
+    struct parameter_list allow_programs; /* what an unsigned document may name */
     const struct output_config *outputs;
     size_t n_outputs;
     const struct sensor_config *sensors; /* in the order of sensor_list, instances as they were named */
@@ -123,7 +123,7 @@ int config_load_layers(const struct config_layers *layers, struct agent_config *
 void config_destroy(struct agent_config *c); /* NULL is fine */
 
 /* May a gateway set that key ("disk.every", "exec.root-disk.mode")? Only when and how often sensors run, and
- * what of their samples is sent: every, refresh, change, mode, hold, priority. *sensor and *title are whose
+ * what of their samples is sent: every, refresh, change, mode, ports, hold, priority. *sensor and *title are whose
  * it is, the latter a part of key and "" for a sensor that can be there only once. Else -EPERM or -EINVAL,
  * and *why. */
 int config_may_assign(struct slice key, const struct sensor_ops **sensor, struct slice *title,

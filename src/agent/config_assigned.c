@@ -8,7 +8,7 @@
 
 int config_may_assign(struct slice key, const struct sensor_ops **sensor, struct slice *title, struct diag *why)
 {
-    static const char *const allowed[] = {"every", "refresh", "change", "mode", "hold", "priority"};
+    static const char *const allowed[] = {"every", "refresh", "change", "mode", "ports", "hold", "priority"};
     struct config_name name;
     int shown = key.n > 80 ? 80 : (int)key.n;
     if (!text_is_name(key) || !config_split_name(&agent_schema, key, &name) || !scope_sensor(name.scope))
@@ -23,7 +23,7 @@ int config_may_assign(struct slice key, const struct sensor_ops **sensor, struct
         *title = name.title;
         return 0;
     }
-    return diag_set(why, -EPERM, 0, "%.*s: a gateway sets every, refresh, change, mode, hold and priority only", shown,
+    return diag_set(why, -EPERM, 0, "%.*s: a gateway sets every, refresh, change, mode, ports, hold and priority only", shown,
                     key.p);
 }
 

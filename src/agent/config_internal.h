@@ -25,7 +25,7 @@ static inline bool scope_is_output(struct config_scope scope)
 extern const struct config_own config_own_mode, config_own_compare;
 extern const struct config_own config_own_host, config_own_url; /* const char *; "" is NULL */
 extern const struct config_own config_own_addresses;            /* const char *, separated by commas */
-extern const struct config_own config_own_programs;             /* struct sensor_list of absolute paths */
+extern const struct config_own config_own_programs;             /* struct parameter_list of absolute paths */
 extern const struct config_own config_own_ports, config_own_changes; /* of struct sensor_config: two members each */
 
 extern const struct config_own config_own_names; /* const char *, separated by commas */

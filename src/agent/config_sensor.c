@@ -4,43 +4,26 @@
 
 #include <errno.h>
 
-/* The keys that every sensor has go to *out, its own options are looked at. The first problem of a section
- * does not end it: the others are told, too. */
-static void store_keys(struct config_load *l, const struct given_section *section, struct sensor_config *out)
-{
-    struct config_key key;
-    struct strbuf name = {0};
-    for (size_t i = 0; l->schema->key_at(section->scope, i, &key); i++) {
-        const struct config_entry *entry = given_find(section, key.name);
-        strbuf_reset(&name);
-        config_full_name(section->scope, section->title, key.name, &name);
-        if (entry || key.is_common)
-            (void)config_store(l, &key, entry, strbuf_slice(&name).p,
-                               key.is_common ? out : NULL); /* remembered in l */
-    }
-    strbuf_fini(&name);
-}
-
 /* The sensor's own options, complete: two configurations of a sensor are the same if these are. */
 static int make_settings(struct config_load *l, const struct given_section *section,
                          struct sensor_config *out)
 {
     size_t n = 0;
-    const struct sensor_option *options = scope_sensor(section->scope)->options;
+    const struct parameter *options = scope_sensor(section->scope)->options;
     while (options && options[n].name)
         n++;
-    struct sensor_setting *settings = config_alloc(l, (n ? n : 1) * sizeof *settings);
+    struct parameter_setting *settings = config_alloc(l, (n ? n : 1) * sizeof *settings);
     if (!settings)
         return -ENOMEM;
     out->settings = settings;
-    for (const struct sensor_option *o = options; o && o->name; o++) {
+    for (const struct parameter *o = options; o && o->name; o++) {
         const struct config_entry *entry = given_find(section, o->name);
         struct config_key key = {.type = (enum config_type)o->type, .default_text = o->default_text};
-        struct sensor_setting *s = &settings[out->n_settings];
+        struct parameter_setting *s = &settings[out->n_settings];
         if (!entry && !o->default_text)
             continue;
         if (entry)
-            *s = (struct sensor_setting){.texts = entry->setting.texts, .n = entry->setting.n};
+            *s = (struct parameter_setting){.texts = entry->setting.texts, .n = entry->setting.n};
         else if (config_default_texts(l, &key, &s->texts, &s->n) < 0)
             return -ENOMEM;
         s->name = o->name;
@@ -77,7 +60,7 @@ static void make_sensor(struct config_load *l, const struct given_section *secti
         (struct sensor_config){.ops = scope_sensor(section->scope),
                                .name = *section->title ? section->title : scope_sensor(section->scope)->name,
                                .from = section->from};
-    store_keys(l, section, out);
+    config_store_common(l, section, out);
     if (make_settings(l, section, out) < 0 || given_entries(l, section, &out->given, &out->n_given) < 0)
         return;
     config_full_name(section->scope, section->title, NULL, &name);
@@ -109,7 +92,7 @@ void config_make_sensors(struct config_load *l, struct agent_config *c)
     }
 }
 
-static bool is_allowed(const struct sensor_list *allowed, const char *program)
+static bool is_allowed(const struct parameter_list *allowed, const char *program)
 {
     for (size_t i = 0; i < allowed->n; i++)
         if (strcmp(allowed->v[i], program) == 0)
@@ -121,7 +104,7 @@ static void check_programs_of(struct config_load *l, const struct agent_config *
                               const struct given_section *section)
 {
     struct strbuf name = {0};
-    for (const struct sensor_option *o = scope_sensor(section->scope)->options; o && o->name; o++) {
+    for (const struct parameter *o = scope_sensor(section->scope)->options; o && o->name; o++) {
         const struct config_entry *entry = o->is_program ? given_find(section, o->name) : NULL;
         if (!entry || entry->from.where != l->document || entry->setting.n == 0)
             continue;
@@ -147,7 +130,7 @@ void config_check_programs(struct config_load *l, const struct agent_config *c)
 
 /* ---------------------------------------------------------------- comparing */
 
-static bool same_setting(const struct sensor_setting *a, const struct sensor_setting *b)
+static bool same_setting(const struct parameter_setting *a, const struct parameter_setting *b)
 {
     if (strcmp(a->name, b->name) != 0 || a->n != b->n)
         return false;

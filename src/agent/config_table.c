@@ -262,7 +262,7 @@ static bool is_common(const char *name)
     return false;
 }
 
-static struct config_key key_of_option(const struct sensor_option *o)
+static struct config_key key_of_option(const struct parameter *o)
 {
     return (struct config_key){.name = o->name,
                                .type = (enum config_type)o->type,
@@ -284,7 +284,7 @@ static bool sensor_key_at(const struct sensor_ops *ops, size_t i, struct config_
         return true;
     }
     i -= SENSOR_KEYS;
-    for (const struct sensor_option *o = ops ? ops->options : NULL; o && o->name; o++) {
+    for (const struct parameter *o = ops ? ops->options : NULL; o && o->name; o++) {
         if (is_common(o->name) || i-- > 0)
             continue;
         *out = key_of_option(o);

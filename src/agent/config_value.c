@@ -98,7 +98,7 @@ static int store_programs(const struct config_value *v, const char *const *texts
         if (!config_is_plain_path(slice_str(texts[i])))
             return config_refuse(v, "\"%.80s\" is not a path from the root without ..; write /usr/bin/NAME",
                                  texts[i]);
-    member(v, base, struct sensor_list) = (struct sensor_list){texts, n};
+    member(v, base, struct parameter_list) = (struct parameter_list){texts, n};
     return 0;
 }
 

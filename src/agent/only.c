@@ -1,84 +1,119 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is said: the one who connects sends one byte, 'r' (resident) or 'g' (guest); the holder answers one
- * byte, the kind it is itself, and closes. The peer's pid and uid come from the kernel. Each side waits at
- * most ANSWER_MS. */
+/* Callers are waited for on the loop, each at most SPEAK_MS and no more than CALLERS of them: whoever connects and
+ * says nothing costs nobody anything. */
 #include "agent/only.h"
 
 #include "base/clock.h"
-#include "base/hash.h"
 #include "base/mem.h"
-#include "base/slice.h"
+#include "net/agent_name.h"
 
 #include <errno.h>
 #include <poll.h>
-#include <stddef.h>
-#include <sys/socket.h>
-#include <sys/un.h>
 #include <unistd.h>
 
-enum { ANSWER_MS = 2000, LEAVE_MS = 5000, TRY_MS = 20 };
+enum { ANSWER_MS = 2000, LEAVE_MS = 5000, TRY_MS = 20, SPEAK_MS = 500, CALLERS = 16, BACKLOG = 64 };
+
+struct caller {
+    struct only *only;
+    struct event *event; /* NULL: the place is free */
+    int fd;
+    uid_t uid;
+};
 
 struct only {
     int fd;
     bool is_guest;
     struct event *readable;
-    void (*on_replaced)(void *arg);
+    struct caller callers[CALLERS];
+    const struct only_ops *ops;
     void *arg;
 };
 
-static socklen_t make_name(const char *gateways, struct sockaddr_un *out)
+static void answer(const struct only *o, int fd, bool is_refused)
 {
-    *out = (struct sockaddr_un){.sun_family = AF_UNIX};
-    int n = snprintf(out->sun_path + 1, sizeof out->sun_path - 1, "gridline-agent/%016llx",
-                     (unsigned long long)hash_bytes(slice_str(gateways)));
-    return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)n);
+    char kind = is_refused ? AGENT_NAME_REFUSED : o->is_guest ? AGENT_NAME_GUEST : AGENT_NAME_RESIDENT;
+    (void)!send(fd, &kind, 1, MSG_NOSIGNAL); /* a caller that has gone needs no answer */
 }
 
-static bool is_readable(int fd, int ms)
+static void hang_up(struct caller *c)
 {
-    struct pollfd p = {.fd = fd, .events = POLLIN};
-    return poll(&p, 1, ms) == 1;
+    if (!c->event)
+        return;
+    event_free(c->event);
+    c->event = NULL;
+    (void)close(c->fd);
 }
 
-/* The holder's side: who asks is told what we are; a resident makes a guest go. */
+/* Was it a job's message that is taken? */
+static bool take_job(struct only *o, struct slice bytes, uid_t uid)
+{
+    struct launch_request r;
+    if (!o->ops->on_job || launch_request_get(bytes, &r) < 0 || r.kind == LAUNCH_START)
+        return false;
+    if (r.uid == LAUNCH_NO_UID) /* a broker has filled it in, a launcher can't know it */
+        r.uid = uid;
+    return o->ops->on_job(o->arg, &r);
+}
+
+static void on_word(evutil_socket_t fd, short what, void *arg)
+{
+    struct caller *c = arg;
+    struct only *o = c->only;
+    char message[AGENT_NAME_MESSAGE + 1];
+    ssize_t n = what & EV_READ ? recv(fd, message, sizeof message, 0) : 0; /* a message is sent as one */
+    bool is_job = n > 0 && message[0] == AGENT_NAME_JOB;
+    bool is_resident = n == 1 && message[0] == AGENT_NAME_RESIDENT;
+    answer(o, c->fd, is_job && !take_job(o, slice_of(message + 1, (size_t)n - 1), c->uid));
+    hang_up(c);
+    if (is_resident && o->is_guest)
+        o->ops->on_replaced(o->arg);
+}
+
+static bool wait_for_word(struct only *o, int fd, uid_t uid)
+{
+    const struct timeval limit = {.tv_usec = SPEAK_MS * 1000};
+    struct caller *c = o->callers;
+    while (c < o->callers + CALLERS && c->event)
+        c++;
+    if (c == o->callers + CALLERS)
+        return false;
+    *c = (struct caller){.only = o, .fd = fd, .uid = uid};
+    c->event = event_new(event_get_base(o->readable), fd, EV_READ, on_word, c);
+    if (c->event && event_add(c->event, &limit) == 0)
+        return true;
+    if (c->event)
+        event_free(c->event);
+    c->event = NULL;
+    return false;
+}
+
+/* The holder's side: who asks is told what we are; what a stranger says does not matter, and is not waited for. */
 static void on_caller(evutil_socket_t fd, short what, void *arg)
 {
     struct only *o = arg;
     (void)what; /* readable */
     int caller = accept4(fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
-    char kind = 0;
     struct ucred peer = {0};
     socklen_t n = sizeof peer;
     if (caller < 0)
         return;
-    bool may_replace = getsockopt(caller, SOL_SOCKET, SO_PEERCRED, &peer, &n) == 0 &&
-                       (peer.uid == geteuid() || peer.uid == 0);
-    if (may_replace && is_readable(caller, TRY_MS))   /* a stranger is not waited for */
-        (void)!read(caller, &kind, 1);                /* nothing read: it is answered, not believed */
-    (void)!write(caller, o->is_guest ? "g" : "r", 1); /* a caller that has gone needs no answer */
+    bool is_ours = getsockopt(caller, SOL_SOCKET, SO_PEERCRED, &peer, &n) == 0 &&
+                   (peer.uid == geteuid() || peer.uid == 0);
+    if (is_ours && wait_for_word(o, caller, peer.uid))
+        return;
+    answer(o, caller, false);
     (void)close(caller);
-    if (kind == 'r' && o->is_guest && may_replace)
-        o->on_replaced(o->arg);
 }
 
-static int ask(const struct sockaddr_un *name, socklen_t length, bool is_guest, struct only_other *other)
+static int ask(const char *gateways, bool is_guest, struct only_other *other)
 {
     struct ucred peer = {0};
-    socklen_t n = sizeof peer;
-    char kind = 'r';
-    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    if (fd < 0)
-        return -errno;
-    int r = connect(fd, (const struct sockaddr *)name, length) < 0 ? -errno : 0;
-    if (r == 0) {
-        (void)!write(fd, is_guest ? "g" : "r", 1); /* no answer then, and it is taken for a resident */
-        if (is_readable(fd, ANSWER_MS))
-            (void)!read(fd, &kind, 1);
-        (void)getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &n); /* zeros then */
-        *other = (struct only_other){peer.pid, peer.uid, kind == 'g'};
-    }
+    int fd, r = agent_name_send(gateways, is_guest ? SLICE_LIT("g") : SLICE_LIT("r"), ANSWER_MS, &peer, &fd);
+    if (r < 0)
+        return r;
+    *other = (struct only_other){peer.pid, peer.uid, agent_name_answer(fd, ANSWER_MS) == AGENT_NAME_GUEST};
     (void)close(fd);
-    return r;
+    return 0;
 }
 
 static int take_name(struct only *o, const struct sockaddr_un *name, socklen_t length)
@@ -86,7 +121,7 @@ static int take_name(struct only *o, const struct sockaddr_un *name, socklen_t l
     o->fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (o->fd < 0)
         return -errno;
-    if (bind(o->fd, (const struct sockaddr *)name, length) == 0 && listen(o->fd, 8) == 0)
+    if (bind(o->fd, (const struct sockaddr *)name, length) == 0 && listen(o->fd, BACKLOG) == 0)
         return 0;
     int r = -errno;
     (void)close(o->fd);
@@ -106,16 +141,16 @@ static int wait_for_name(struct only *o, const struct sockaddr_un *name, socklen
     return r;
 }
 
-int only_take(struct event_base *base, const char *gateways, bool is_guest, void (*on_replaced)(void *arg),
-              void *arg, struct only **out, struct only_other *other, struct diag *why)
+int only_take(struct event_base *base, const char *gateways, bool is_guest, const struct only_ops *ops, void *arg,
+              struct only **out, struct only_other *other, struct diag *why)
 {
     struct sockaddr_un name;
-    socklen_t length = make_name(gateways, &name);
+    socklen_t length = agent_name(gateways, &name);
     struct only *o = mem_alloc(sizeof *o);
-    *o = (struct only){.fd = -1, .is_guest = is_guest, .on_replaced = on_replaced, .arg = arg};
+    *o = (struct only){.fd = -1, .is_guest = is_guest, .ops = ops, .arg = arg};
     int r = take_name(o, &name, length);
     if (r == -EADDRINUSE) {
-        r = ask(&name, length, is_guest, other);
+        r = ask(gateways, is_guest, other);
         if (r == -ECONNREFUSED) /* it has just gone */
             r = wait_for_name(o, &name, length);
         else if (r == 0 && !is_guest && other->is_guest)
@@ -142,6 +177,8 @@ void only_release(struct only *o)
 {
     if (!o)
         return;
+    for (size_t i = 0; i < CALLERS; i++)
+        hang_up(&o->callers[i]);
     if (o->readable)
         event_free(o->readable);
     if (o->fd >= 0)

@@ -5,7 +5,8 @@
  *
  * A second agent finds the first, learns who it is, and leaves. A guest that finds a resident leaves to it; a
  * resident that finds a guest asks it to go and takes its place. A stranger who takes the name first can keep
- * an agent away, not do more: what it says is not believed beyond the message. */
+ * an agent away, not do more: what it says is not believed beyond the message. (net/agent_name.h has the name and
+ * what is said.) */
 #ifndef GRIDLINE_AGENT_ONLY_H
 #define GRIDLINE_AGENT_ONLY_H
 
@@ -16,6 +17,7 @@
 #include <sys/types.h>
 
 struct only;
+struct launch_request;
 
 struct only_other {
     pid_t pid;
@@ -23,11 +25,17 @@ struct only_other {
     bool is_guest;
 };
 
-/* on_replaced is called when a resident asks this guest to go. Results: 0; -EEXIST: there is another, *other
- * says who; other negative codes with *why. base may be NULL: only looks and holds the name, nobody is
- * answered. */
-int only_take(struct event_base *base, const char *gateways, bool is_guest, void (*on_replaced)(void *arg),
-              void *arg, struct only **out, struct only_other *other, struct diag *why);
+struct only_ops {
+    void (*on_replaced)(void *arg); /* a resident asks this guest to go */
+    /* A launcher of this user's or root's, or a broker, tells of a job; its uid is filled in. false: it is not
+     * taken. NULL: none are. */
+    bool (*on_job)(void *arg, const struct launch_request *r);
+};
+
+/* Results: 0; -EEXIST: there is another, *other says who; other negative codes with *why. base may be NULL: only
+ * looks and holds the name, nobody is answered. */
+int only_take(struct event_base *base, const char *gateways, bool is_guest, const struct only_ops *ops, void *arg,
+              struct only **out, struct only_other *other, struct diag *why);
 void only_release(struct only *o); /* NULL is fine */
 
 #endif

@@ -4,7 +4,7 @@
 #include "base/clock.h"
 #include "base/hash.h"
 #include "base/mem.h"
-#include "sensor/child.h"
+#include "base/child.h"
 #include "sensor/remote.h"
 #include "sensor/wire.h"
 

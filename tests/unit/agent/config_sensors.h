@@ -13,12 +13,12 @@ struct test_state {
     double ratio;
     uint64_t size;
     const char *text, *shell;
-    struct sensor_list list, ports, command;
+    struct parameter_list list, ports, command;
 };
 
 #define OPTION(t, n, d, member, ...)                                                                     \
     {                                                                                                    \
-        .type = SENSOR_##t, .name = n, .default_text = d, .offset = offsetof(struct test_state, member), \
+        .type = SETTING_##t, .name = n, .default_text = d, .offset = offsetof(struct test_state, member), \
         .help = "for tests", __VA_ARGS__                                                                 \
     }
 
@@ -28,7 +28,7 @@ static const struct field alpha_fields[] = {
     FIELD("idle", FLOAT, GAUGE, "%", "idle"),
 };
 static const struct sensor_schema alpha_schemas[] = {SCHEMA("alpha", alpha_fields), {0}};
-static const struct sensor_option alpha_options[] = {
+static const struct parameter alpha_options[] = {
     OPTION(FLAG, "per_core", "true", flag, .is_needed = false),
     OPTION(DURATION, "window", "5s", duration, .is_needed = false),
     OPTION(LIST, "names", "eth* lo", list, .is_needed = false),
@@ -46,7 +46,7 @@ static const struct sensor_ops sensor_alpha = {.name = "alpha",
                                                .state_size = sizeof(struct test_state)};
 
 /* Slower than the usual refresh; an option with the name of a key that every sensor has. */
-static const struct sensor_option beta_options[] = {
+static const struct parameter beta_options[] = {
     OPTION(LIST, "ports", NULL, ports, .is_needed = false),
     OPTION(SIZE, "size", NULL, size, .is_needed = false),
     OPTION(INT, "number", "-3", number, .is_needed = false),
@@ -61,7 +61,7 @@ static const struct sensor_ops sensor_beta = {.name = "beta",
                                               .state_size = sizeof(struct test_state)};
 
 /* Any number, each with a name; names programs. */
-static const struct sensor_option run_options[] = {
+static const struct parameter run_options[] = {
     OPTION(LIST, "command", NULL, command, .is_program = true, .is_needed = true),
     OPTION(STRING, "shell", NULL, shell, .is_program = true),
     OPTION(STRING, "format", "ulm", text, .is_needed = false),
@@ -98,7 +98,7 @@ static inline bool same_text(const char *a, const char *b)
     return a && b ? strcmp(a, b) == 0 : a == b;
 }
 
-static inline bool same_list(const struct sensor_list *a, const struct sensor_list *b)
+static inline bool same_list(const struct parameter_list *a, const struct parameter_list *b)
 {
     bool same = a->n == b->n;
     for (size_t i = 0; same && i < a->n; i++)

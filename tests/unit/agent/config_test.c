@@ -113,7 +113,7 @@ static const struct sensor_config *find(const char *sensor, const char *name)
     return NULL;
 }
 
-static const struct sensor_setting *setting(const struct sensor_config *s, const char *name)
+static const struct parameter_setting *setting(const struct sensor_config *s, const char *name)
 {
     for (size_t i = 0; i < s->n_settings; i++)
         if (strcmp(s->settings[i].name, name) == 0)

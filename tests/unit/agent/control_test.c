@@ -5,7 +5,7 @@
 #include "agent/control.h"
 #include "base/clock.h"
 #include "base/mem.h"
-#include "sensor/child.h"
+#include "base/child.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -316,6 +316,10 @@ static void test_assigned(void **state)
     assert_int_equal(sensor("load")->every_ns, 4 * NS_PER_S);
     assert_int_equal(sensor("vector")->every_ns, 10 * NS_PER_S); /* not assigned any more */
     assert_int_equal(sensor("vector")->priority, 7);
+    assign((const char *[]){"load.mode", "port", "load.ports", "2811, 5001", NULL}); /* as the viewer's port monitor */
+    assert_int_equal(bad_keys.n, 0);
+    assert_int_equal(sensor("load")->n_ports, 2);
+    assert_int_equal(sensor("load")->ports[0], 2811);
     assign((const char *[]){NULL});
     assert_int_equal(settings.n, 0);
     assert_int_equal(sensor("load")->every_ns, NS_PER_S / 50);

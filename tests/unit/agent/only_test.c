@@ -2,6 +2,7 @@
 #include "unit/test.h"
 
 #include "agent/only.h"
+#include "net/agent_name.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -19,7 +20,16 @@ struct holder {
     struct event_base *base;
     struct only *only;
     bool was_replaced;
+    unsigned jobs;
+    struct launch_request last;
 };
+
+static bool on_job(void *arg, const struct launch_request *r)
+{
+    struct holder *h = arg;
+    h->last = *r;
+    return ++h->jobs <= 2;
+}
 
 static void on_replaced(void *arg)
 {
@@ -29,6 +39,8 @@ static void on_replaced(void *arg)
     h->only = NULL;
     (void)event_base_loopbreak(h->base);
 }
+
+static const struct only_ops ops = {.on_replaced = on_replaced, .on_job = on_job};
 
 static void *serve(void *arg)
 {
@@ -42,14 +54,14 @@ static void hold(struct holder *h, bool is_guest)
     struct only_other other;
     struct diag why = {0};
     *h = (struct holder){.base = event_base_new()};
-    assert_int_equal(only_take(h->base, gateway(), is_guest, on_replaced, h, &h->only, &other, &why), 0);
+    assert_int_equal(only_take(h->base, gateway(), is_guest, &ops, h, &h->only, &other, &why), 0);
 }
 
 static int try(bool is_guest, struct only_other *other)
 {
     struct only *o = NULL;
     struct diag why = {0};
-    int r = only_take(NULL, gateway(), is_guest, NULL, NULL, &o, other, &why);
+    int r = only_take(NULL, gateway(), is_guest, &ops, NULL, &o, other, &why);
     only_release(o);
     return r;
 }
@@ -99,8 +111,43 @@ static void other_gateways_do_not_matter(void **state)
     struct only_other other = {0};
     struct diag why = {0};
     hold(&h, false);
-    assert_int_equal(only_take(NULL, "unix:/elsewhere", false, NULL, NULL, &o, &other, &why), 0);
+    assert_int_equal(only_take(NULL, "unix:/elsewhere", false, &ops, NULL, &o, &other, &why), 0);
     only_release(o);
+    only_release(h.only);
+    event_base_free(h.base);
+}
+
+/* A launcher's message is taken, stamped, limited by the agent; whatever else is sent is answered, and nothing more. */
+static void jobs_are_told(void **state)
+{
+    (void)state;
+    struct holder h;
+    struct launch_request r = {.kind = LAUNCH_BEGAN, .uid = LAUNCH_NO_UID};
+    pthread_t thread;
+    launch_set_id(&r, "4711");
+    assert_int_equal(agent_name_tell(gateway(), &r, 1000), -ECONNREFUSED);
+    hold(&h, true);
+    assert_int_equal(pthread_create(&thread, NULL, serve, &h), 0);
+    assert_int_equal(agent_name_ask(gateway(), 60000), 0);
+    assert_int_equal(agent_name_tell(gateway(), &r, 60000), 0);
+    assert_string_equal(h.last.id, "4711");
+    assert_int_equal(h.last.uid, getuid());
+    r.uid = 1234; /* a broker knows */
+    assert_int_equal(agent_name_tell(gateway(), &r, 60000), 0);
+    assert_int_equal(h.last.uid, 1234);
+    assert_int_equal(agent_name_tell(gateway(), &r, 60000), -EACCES);
+    static const char *const nonsense[] = {"j", "jGLP", "x", "gg", "jjjjjjjjjjjjjjjjjjjjjjjjjjjjjjjjjjjjjjjjjjjjjjjjjjjjjjj"};
+    for (size_t i = 0; i < sizeof nonsense / sizeof *nonsense; i++) {
+        struct ucred who;
+        int fd;
+        assert_int_equal(agent_name_send(gateway(), slice_str(nonsense[i]), 0, &who, &fd), 0);
+        assert_int_equal(agent_name_answer(fd, 60000), nonsense[i][0] == 'j' ? 'n' : 'g');
+        (void)close(fd);
+    }
+    assert_int_equal(h.jobs, 3);
+    (void)event_base_loopbreak(h.base);
+    (void)agent_name_ask(gateway(), 100); /* wakes the loop, so that it sees the end */
+    assert_int_equal(pthread_join(thread, NULL), 0);
     only_release(h.only);
     event_base_free(h.base);
 }
@@ -111,6 +158,7 @@ int main(void)
         cmocka_unit_test(second_leaves),
         cmocka_unit_test(resident_replaces_guest),
         cmocka_unit_test(other_gateways_do_not_matter),
+        cmocka_unit_test(jobs_are_told),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -9,6 +9,7 @@
 #include "base/mem.h"
 #include "base/text.h"
 #include "event/limits.h"
+#include "event/reserved.h"
 #include "gateway/access_internal.h"
 
 #include <errno.h>
@@ -31,6 +32,11 @@ const char access_own_host[] = ACCESS_OWN_HOST;
 
 static const struct slice own_hosts[] = {{access_own_host, sizeof access_own_host - 1}};
 
+#define AS_SLICE(name) {"" name, sizeof(name) - 1},
+#define AS_LIST(name)  "," name
+static const struct slice reserved[] = {RESERVED_EVENTS(AS_SLICE)};
+static const char reserved_list[] = RESERVED_EVENTS(AS_LIST);
+
 #define BUILT_IN(what, words)                                                            \
     {                                                                                    \
         .name = what, .who = words, .hosts = "", .events = "", .targets = "", .hide = "" \
@@ -38,7 +44,24 @@ static const struct slice own_hosts[] = {{access_own_host, sizeof access_own_hos
 
 static const struct rule built_in_rules[] = {
     {.subjects = SUBJECT(ACCESS_OWNER), .may = ACCESS_ALL, .row = BUILT_IN("owner", "owner")},
-    {.subjects = SUBJECT(ACCESS_OPERATOR), .may = ACCESS_ALL, .row = BUILT_IN("operators", "operator")},
+    {.subjects = SUBJECT(ACCESS_OPERATOR),
+     .may = ACCESS_ALL & ~ACCESS_BIT(ACCESS_TEST),
+     .row = BUILT_IN("operators", "operator")},
+    /* What sensors and guards say is relied upon: whoever is known by no more than an address says it as an
+     * agent, which takes `register`, or not at all. */
+    {.subjects =
+         (const struct access_subject[]){{.kind = ACCESS_LOCAL, .uid = UINT32_MAX, .name = {"", 0}},
+                                         {.kind = ACCESS_INSECURE, .uid = UINT32_MAX, .name = {"", 0}}},
+     .n_subjects = 2,
+     .spares_agents = true,
+     .may_not = ACCESS_BIT(ACCESS_PUBLISH),
+     .events = {reserved, sizeof reserved / sizeof *reserved},
+     .row = {.name = "reserved",
+             .who = "local,insecure",
+             .hosts = "",
+             .events = reserved_list + 1, /* behind the first comma */
+             .targets = "",
+             .hide = ""}},
     /* No ceremony on loopback, but no free pass: nothing that acts, and no streams. */
     {.subjects = SUBJECT(ACCESS_LOCAL),
      .may = ACCESS_BIT(ACCESS_PUBLISH) | ACCESS_BIT(ACCESS_REGISTER) | ACCESS_BIT(ACCESS_LOOKUP) |
@@ -350,6 +373,8 @@ static bool is_subject(const struct access_subject *s, const struct access_ident
 
 bool access_is_about(const struct rule *r, const struct access_identity *who)
 {
+    if (r->spares_agents && who->is_agent)
+        return false;
     for (size_t i = 0; i < r->n_subjects; i++)
         if (is_subject(&r->subjects[i], who))
             return true;
@@ -414,6 +439,19 @@ bool access_allows_event(const struct access_identity *who, enum access_action a
 bool access_allows(const struct access_identity *who, enum access_action action, struct slice host)
 {
     return access_allows_event(who, action, host, SLICE_LIT(""));
+}
+
+bool access_says_orders(const struct event *events, size_t n)
+{
+    const struct schema *last = NULL; /* events come in runs of one schema */
+    for (size_t i = 0; i < n; i++) {
+        if (events[i].schema == last)
+            continue;
+        last = events[i].schema;
+        if (slice_eq(last->name, SLICE_LIT(RESERVED_ORDER)))
+            return true;
+    }
+    return false;
 }
 
 void access_tell_denied(const struct access_identity *who, enum access_action action, struct slice host,

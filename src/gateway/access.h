@@ -32,6 +32,7 @@ struct access_identity {
     uint32_t uid;               /* OWNER, LOCAL by Unix socket; else UINT32_MAX */
     char name[ACCESS_NAME_MAX]; /* of a certificate or token */
     int64_t not_after_ns;       /* of a certificate: when it is over */
+    bool is_agent;              /* it came as an agent or a relay, and may register as one */
     const struct access *table; /* what it is judged by; NULL: what is built in. Borrowed, for life */
     const char *interface; /* by which way it came, for the audit: "unix", "tcp", "tls", "http", "xmlrpc";
                               NULL = not known. Static */
@@ -46,6 +47,7 @@ enum access_action {
     ACCESS_QUERY,     /* the latest events */
     ACCESS_SUMMARY,   /* averages, minima, maxima */
     ACCESS_CONTROL,   /* act on workers */
+    ACCESS_TEST,      /* rules over all of the archive: rule.test */
     ACCESS_ACTIONS
 };
 
@@ -84,6 +86,9 @@ bool access_check(const struct access_identity *who, enum access_action action, 
 /* It was refused by another way than access_check (a view that shows nothing). */
 void access_tell_denied(const struct access_identity *who, enum access_action action, struct slice host,
                         struct slice event);
+/* Is one of them an order to guards (event/reserved.h)? These are the gateway's own word: they are taken from
+ * nobody, whatever the table says. */
+bool access_says_orders(const struct event *events, size_t n);
 /* Are both the same, as far as anybody can tell? Those on loopback are. */
 bool access_same_identity(const struct access_identity *a, const struct access_identity *b);
 /* "operator ann", "user 1000 here", for logs and events. */

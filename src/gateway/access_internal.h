@@ -15,6 +15,7 @@ struct patterns {
 struct rule {
     const struct access_subject *subjects;
     size_t n_subjects;
+    bool spares_agents; /* it is not about those who are agents (access_identity) */
     uint32_t may, may_not;
     struct patterns hosts, events, targets, hide;
     struct access_row row; /* as it was written, for people; file NULL: it is built in */

@@ -7,7 +7,7 @@
 static const char *const action_names[ACCESS_ACTIONS] = {
     [ACCESS_JOIN] = "join",       [ACCESS_PUBLISH] = "publish",     [ACCESS_REGISTER] = "register",
     [ACCESS_LOOKUP] = "lookup",   [ACCESS_SUBSCRIBE] = "subscribe", [ACCESS_QUERY] = "query",
-    [ACCESS_SUMMARY] = "summary", [ACCESS_CONTROL] = "control",
+    [ACCESS_SUMMARY] = "summary", [ACCESS_CONTROL] = "control",     [ACCESS_TEST] = "test",
 };
 
 static const struct {

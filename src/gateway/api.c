@@ -16,7 +16,9 @@ const struct http_route api_routes[] = {
     {"/api/v1/directory/status", HTTP_GET, api_ask, "status"},
     {"/api/v1/directory/subscriptions", HTTP_GET, api_ask, "subscriptions"},
     {"/api/v1/latest", HTTP_GET, api_ask, "latest"},
+    {"/api/v1/live", HTTP_GET | HTTP_POST, api_live, NULL},
     {"/api/v1/openapi.json", HTTP_GET, api_openapi, NULL},
+    {"/api/v1/session", HTTP_GET | HTTP_POST | HTTP_DELETE | HTTP_ANYBODY, api_session, NULL},
     {"/api/v1/sql", HTTP_GET | HTTP_POST, api_sql, NULL},
     {"/api/v1/tile/{kind}/{name}/{level}/{index}", HTTP_GET, api_tile, NULL},
     {"/api/v1/summary", HTTP_GET, api_ask, "summary"},
@@ -24,6 +26,8 @@ const struct http_route api_routes[] = {
     {"/livez", HTTP_GET, api_livez, NULL},
     {"/readyz", HTTP_GET, api_readyz, NULL},
     {"/RPC2", HTTP_POST, api_rpc, NULL},
+    {"/", HTTP_GET | HTTP_ANYBODY, api_assets, NULL},
+    {"/{file}", HTTP_GET | HTTP_ANYBODY, api_assets, NULL}, /* the last: of those above it has none */
     {0},
 };
 

@@ -22,6 +22,9 @@
 #include <inttypes.h>
 #include <stdio.h>
 
+/* The one verb that is HTTP's alone. */
+#define RULE_TEST "rule.test"
+
 enum { COLLECTED_MAX = 4 << 20, STREAMED_MAX = 64 << 20 };
 enum format { FORMAT_JSON, FORMAT_NDJSON, FORMAT_CSV };
 
@@ -165,7 +168,7 @@ static void reply_json(struct ask *a, const struct question_end *end)
     if (strbuf_failed(&out) || strbuf_failed(&a->out) || a->is_out_of_memory)
         http_problem(a->request, 503, "the gateway is out of memory");
     else
-        http_reply(a->request, 200, formats[FORMAT_JSON].mime, strbuf_slice(&out));
+        http_reply_packed(a->request, formats[FORMAT_JSON].mime, NULL, strbuf_slice(&out));
     strbuf_fini(&out);
 }
 
@@ -311,6 +314,8 @@ static void list_verbs(struct http_request *r)
     struct verbs v = {.who = r->who};
     strbuf_add_str(&v.out, "{\"rows\":[");
     control_each_verb(r->options->control, list_verb, &v);
+    if (r->options->rule_test)
+        list_verb(&v, RULE_TEST, ACCESS_TEST);
     strbuf_printf(&v.out, "],\"end\":{\"status\":\"done\",\"rows\":%u}}\n", v.n);
     if (strbuf_failed(&v.out))
         http_problem(r, 503, "the gateway is out of memory");
@@ -331,6 +336,8 @@ void api_control(struct http_request *r)
     int e = api_body_read(r->body, &verb, &args, &why);
     if (e < 0)
         http_problem_error(r, e, &why);
+    else if (slice_eq_str(strbuf_slice(&verb), RULE_TEST))
+        api_rule_test(r, args_of(&args));
     else
         ask(r, strbuf_slice(&verb), args_of(&args));
     strbuf_fini(&verb);

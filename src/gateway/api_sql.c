@@ -67,9 +67,11 @@ static void on_drained(struct http_request *r)
     ops_of(a)->more(a->query);
 }
 
-static int status_of(int error)
+int api_query_status(int error)
 {
     switch (error) {
+    case -EACCES:
+        return 403;
     case E_PROTO:
         return 400;
     case -ENOENT:
@@ -92,9 +94,9 @@ void api_query_problem(struct http_request *r, int error, const struct diag *why
     if (error == -EACCES)
         http_problem_error(r, error, why);
     else if (why->col)
-        http_problem(r, status_of(error), "%s, at character %" PRIu32, why->message, why->col);
+        http_problem(r, api_query_status(error), "%s, at character %" PRIu32, why->message, why->col);
     else
-        http_problem(r, status_of(error), "%s", why->message);
+        http_problem(r, api_query_status(error), "%s", why->message);
 }
 
 /* All of it is there. */
@@ -109,7 +111,7 @@ static void reply_whole(struct asking *a, uint64_t lost)
     (void)snprintf(text, sizeof text, "%" PRIu64, lost); /* fits */
     if (lost)
         http_set_header(r, "Gridline-Lost", text);
-    http_reply(r, 200, formats[a->format].mime, strbuf_slice(&a->first));
+    http_reply_packed(r, formats[a->format].mime, NULL, strbuf_slice(&a->first));
 }
 
 static void on_end(struct query_asker *asker, int error, const struct diag *why, uint64_t rows, uint64_t lost)

@@ -37,18 +37,6 @@ static void on_piece(struct query_asker *asker, struct slice bytes)
     ops_of(a)->more(a->query);
 }
 
-/* "a", W/"b", or *: is ours among them? */
-static bool has_it(const struct http_request *r, const char *etag)
-{
-    struct slice have = http_header(r, "If-None-Match"), ours = slice_str(etag);
-    if (slice_eq_str(have, "*"))
-        return true;
-    for (size_t i = 0; i + ours.n <= have.n; i++)
-        if (slice_eq(slice_of(have.p + i, ours.n), ours))
-            return true;
-    return false;
-}
-
 static void reply(struct tile_asking *a)
 {
     static const char *const types[] = {"application/vnd.gridline.tile", "application/json",
@@ -65,14 +53,15 @@ static void reply(struct tile_asking *a)
     }
     char etag[ETAG_MAX];
     (void)snprintf(etag, sizeof etag, "\"%016" PRIx64 "\"", hash); /* fits */
-    http_set_header(r, "ETag", etag);
-    http_set_header(r, "Vary", "Authorization, Cookie");
     http_set_header(r, "Cache-Control",
                     is_final ? "private, max-age=86400, immutable" : "private, max-age=1");
-    if (has_it(r, etag))
-        http_reply(r, 304, types[as], SLICE_LIT(""));
-    else
-        http_reply(r, 200, types[as], slice_from(strbuf_slice(&a->answer), QUERY_TILE_HEAD));
+    if (!http_has_etag(r, etag)) {
+        http_reply_packed(r, types[as], etag, slice_from(strbuf_slice(&a->answer), QUERY_TILE_HEAD));
+        return;
+    }
+    http_set_header(r, "ETag", etag);
+    http_set_header(r, "Vary", "Authorization, Cookie, Accept-Encoding");
+    http_reply(r, 304, types[as], SLICE_LIT(""));
 }
 
 static void on_end(struct query_asker *asker, int error, const struct diag *why, uint64_t rows, uint64_t lost)

@@ -39,6 +39,8 @@ struct gateway_config {
     const char *http_names; /* by commas: further names of this host that a request may be for */
     const char *http_token; /* derived: the file of the owner's token; "" = there is no folder for one */
     bool http_log;          /* a line for each request */
+    bool viewer;            /* HTTP shows it */
+    const char *viewer_dir; /* its files instead of those in the program; "" = those */
     /* The Unix socket for commands and local programs; "" = none. Default: run_dir/gateway.sock, but none
      * where journal or state_dir was given without run_dir. */
     const char *socket;

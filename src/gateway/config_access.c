@@ -47,7 +47,7 @@ static int take_action(const struct config_value *v, struct slice word, void *ar
         return config_refuse(
             v,
             "\"%.*s\" is not an action; write join, publish, register, lookup, subscribe, query, "
-            "summary, control or all",
+            "summary, control, test or all",
             word.n > 80 ? 80 : (int)word.n, word.p);
     *all |= bits;
     return 0;
@@ -114,7 +114,7 @@ static const struct config_key access_keys[] = {
      .own = &own_actions,
      .offset = ROW(may),
      .help = "what it allows: `join`, `publish`, `register`, `lookup`, `subscribe`, `query`, `summary`, "
-             "`control`, "
+             "`control`, `test`, "
              "or `all` of these. The first row that fits decides"},
     {.name = "may_not",
      .type = CONFIG_OWN,

@@ -9,6 +9,7 @@
 #include "gateway/demand.h"
 #include "gateway/directory_feed.h"
 #include "gateway/directory_verbs.h"
+#include "gateway/fault_verbs.h"
 #include "gateway/http.h"
 #include "gateway/subscription_verbs.h"
 #include "gateway/tables.h"
@@ -21,6 +22,7 @@ struct consumers {
     struct subscriptions *subscriptions;
     struct demand *demand; /* NULL: not yet, or no longer */
     struct latest *latest;
+    struct fault_verbs *fault_verbs;
     struct summary *summary;
     bool has_left_out; /* it has been said that summaries are full */
     struct directory_feed *directory;
@@ -87,6 +89,8 @@ static int open_latest(struct consumers *c, struct diag *why)
 {
     c->latest = latest_create(c->options.latest);
     int r = c->latest ? latest_add_verbs(c->latest, c->options.control) : -ENOMEM;
+    if (r == 0)
+        r = fault_verbs_create(c->options.control, c->latest, c->options.own, &c->fault_verbs);
     return r < 0 ? diag_set(why, r, 0, "%s", err_text(r)) : 0;
 }
 
@@ -170,7 +174,10 @@ static int open_http(struct consumers *c, struct diag *why)
                                          .subscriptions = c->subscriptions,
                                          .query = o->query,
                                          .ledger = o->ledger,
-                                         .access = o->access};
+                                         .access = o->access,
+                                         .assets = o->assets,
+                                         .version = o->version,
+                                         .rule_test = o->rule_test};
     return o->http && *o->http ? http_create(&options, &c->http, why) : 0;
 }
 
@@ -215,6 +222,7 @@ void consumers_destroy(struct consumers *c)
         c->options.query->settle(c->options.query->arg); /* who asked is gone; what they may see may go */
     tables_destroy(c->tables);
     summary_destroy(c->summary);
+    fault_verbs_destroy(c->fault_verbs);
     latest_destroy(c->latest);
     demand_destroy(c->demand);
     c->demand = NULL;

@@ -40,6 +40,9 @@ struct consumers_options {
     const char *http; /* NULL or "" = none */
     const char *http_names, *http_token, *identity;
     bool http_log, is_insecure;
+    const struct http_assets *assets; /* NULL = none */
+    const char *version;              /* of the program; NULL = not known */
+    const char *const *rule_test;     /* what tests rules; NULL = nothing */
 };
 
 struct gateway_archive;

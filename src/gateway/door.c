@@ -196,3 +196,8 @@ const char *door_first_host(const struct door *d)
     }
     return "";
 }
+
+int64_t door_certificate_until(const struct door *d)
+{
+    return d && d->tls ? tls_server_not_after_ns(d->tls) : 0;
+}

@@ -27,6 +27,8 @@ void door_destroy(struct door *d); /* NULL is fine; after the sessions' end */
 const char *door_address(const struct door *d, size_t i);
 /* HOST:PORT of the first that is TCP or TLS; "" = none. */
 const char *door_first_host(const struct door *d);
+/* Until when our certificate is valid; 0 = there is none. */
+int64_t door_certificate_until(const struct door *d);
 /* Now and then: renews our own certificate when that is due. utc. */
 void door_tick(struct door *d, int64_t now_ns);
 

@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/process.h"
 #include "event/level.h"
 #include "gateway/consumers.h"
 #include "gateway/door.h"
@@ -21,6 +22,7 @@ enum { SIGNALS = 4, STOP_TICK_MS = 10, STOP_TICKS = 100 };
 
 struct gateway {
     struct gateway_options options;
+    int64_t started_ns; /* utc */
     struct event_base *base;
     struct event *commit, *complete, *stop, *tick, *observe, *signals[SIGNALS];
     struct ledger ledger;
@@ -127,6 +129,13 @@ static void on_store(void *arg, int r)
         log_error("journal %s: %s: senders are told to wait", g->options.journal, err_text(r));
     else
         log_info("journal %s: takes events again", g->options.journal);
+}
+
+static void on_room(void *arg)
+{
+    const struct gateway *g = arg;
+    if (g->udp)
+        udp_go_on(g->udp);
 }
 
 static void on_forced(void *arg, uint64_t records)
@@ -236,10 +245,44 @@ static void add_journal_counts(const struct gateway *g, struct args_writer *out)
     args_add_uint(out, "journal.checkpoint_faults", s.checkpoint_faults);
 }
 
+static void add_time(struct args_writer *out, const char *name, int64_t at_ns)
+{
+    char text[CLOCK_TEXT_MAX];
+    if (at_ns)
+        args_add_text(out, name, slice_of(text, clock_print_iso(text, at_ns)));
+}
+
+/* The number behind that word of /proc/self/status. */
+static void add_line(struct args_writer *out, const char *name, const char *status, const char *word,
+                     int64_t unit)
+{
+    const char *at = strstr(status, word);
+    long long n = at ? strtoll(at + strlen(word), NULL, 10) : -1;
+    if (n >= 0)
+        args_add(out, slice_str(name), value_int(n * unit));
+}
+
+/* What it is. As texts and signed numbers: /metrics has those of the process by their usual names, and takes
+ * unsigned ones alone. */
+static void add_facts(const struct gateway *g, struct args_writer *out)
+{
+    struct strbuf status = {0};
+    if (g->options.version)
+        args_add_text(out, "version", slice_str(g->options.version));
+    add_time(out, "started", g->started_ns);
+    add_time(out, "certificate.until", door_certificate_until(g->door));
+    if (process_read(getpid(), "status", &status)) { /* without /proc it is not known */
+        add_line(out, "process.memory", status.p, "\nVmRSS:", 1024);
+        add_line(out, "process.threads", status.p, "\nThreads:", 1);
+    }
+    strbuf_fini(&status);
+}
+
 static void control_status(void *arg, struct args_writer *out)
 {
     const struct gateway *g = arg;
     const struct sessions *all = &g->sessions;
+    add_facts(g, out);
     args_add_uint(out, "connections.open", all->n);
     args_add_uint(out, "connections.accepted", all->accepted);
     args_add_uint(out, "connections.turned_away", all->turned_away);
@@ -313,6 +356,11 @@ static void on_datagrams(void *arg)
     sessions_commit(&((struct gateway *)arg)->sessions);
 }
 
+static bool is_crowded(void *arg)
+{
+    return ingest_is_crowded(((struct gateway *)arg)->ingest);
+}
+
 static void drain_datagrams(void *arg)
 {
     const struct gateway *g = arg;
@@ -357,8 +405,13 @@ static void print_status(struct gateway *g, struct strbuf *out)
     struct arg a;
     control_status(g, &numbers);
     struct args list = args_of(&numbers);
-    for (const char *comma = ""; args_next(&list, &a); comma = ",")
+    const char *comma = "";
+    while (args_next(&list, &a)) {
+        if (a.value.type != VALUE_UINT)
+            continue; /* it is a file of counts */
         strbuf_printf(out, "%s\"%.*s\":%" PRIu64, comma, SLICE_ARG(a.name), a.value.u);
+        comma = ",";
+    }
     args_writer_fini(&numbers);
 }
 
@@ -469,6 +522,7 @@ static int open_store(struct gateway *g, struct diag *why)
                                            .on_group = on_group,
                                            .on_store = on_store,
                                            .on_forced = on_forced,
+                                           .on_room = on_room,
                                            .on_restore = on_restore,
                                            .on_checkpoint = on_checkpoint,
                                            .arg = g};
@@ -559,6 +613,7 @@ static int open_udp(struct gateway *g, struct diag *why)
     if (r < 0)
         return r;
     udp_on_round(g->udp, on_datagrams, g);
+    udp_hold_while(g->udp, is_crowded, g);
     g->sessions.udp_port = udp_port(g->udp);
     g->sessions.drain = drain_datagrams;
     g->sessions.drain_arg = g;
@@ -619,7 +674,10 @@ static int open_consumers(struct gateway *g, struct diag *why)
                                               .http_token = g->options.http_token,
                                               .http_log = g->options.http_log,
                                               .identity = g->options.identity,
-                                              .is_insecure = g->options.is_insecure};
+                                              .is_insecure = g->options.is_insecure,
+                                              .assets = g->options.assets,
+                                              .version = g->options.version,
+                                              .rule_test = g->options.rule_test};
     return consumers_create(&options, &g->consumers, why);
 }
 
@@ -652,6 +710,7 @@ int gateway_create(const struct gateway_options *options, struct gateway **out, 
 {
     struct gateway *g = mem_alloc(sizeof *g);
     g->options = *options;
+    g->started_ns = clock_utc_ns();
     raise_descriptor_limit();
     int r = observers_create(options->observers, options->n_observers, &g->observers, why);
     if (r == 0)

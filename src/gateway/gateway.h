@@ -17,6 +17,7 @@
 #include "gateway/stream_options.h"
 
 struct args_writer;
+struct http_assets;
 struct query_ops;
 
 /* An archive beside the gateway, which knows no more of it (cmd/archiver.h). On the loop. */
@@ -66,6 +67,9 @@ struct gateway_options {
     int64_t directory_keep_ns;             /* 0 = a day */
     struct ldap_directory_options ldap;    /* where the directory is published; uri NULL or "": nowhere */
     const struct gateway_archive *archive; /* NULL = none */
+    const char *version;                   /* of the program; NULL = not known */
+    const char *const *rule_test;          /* what tests rules (http.h); NULL = nothing */
+    const struct http_assets *assets;      /* the page that HTTP shows (http_assets.h); NULL = none */
 };
 
 struct gateway;

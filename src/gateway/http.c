@@ -10,20 +10,15 @@
  * connection and leaves it to us to free; when the answer has been handed over whole, it is evhttp's. */
 #include "gateway/http.h"
 
+#include "base/child.h"
 #include "base/clock.h"
 #include "base/mem.h"
-#include "event/json.h"
-#include "gateway/http_host.h"
 #include "gateway/http_internal.h"
 #include "net/listen.h"
 
 #include <errno.h>
-#include <event2/keyvalq_struct.h>
 #include <inttypes.h>
 #include <netdb.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <sys/queue.h>
 #include <unistd.h>
 
 enum { BACKLOG = 128, TLS_AGAIN_S = 3600 };
@@ -38,9 +33,10 @@ static void log_request(const struct http_request *r)
         return;
     size_t n = access_print(who, sizeof who, &r->identity);
     log_info("http #%" PRIu64 " %s %.*s: %s %.*s: %u in %" PRId64 " us", r->id, r->peer, (int)n, who,
-             r->is_head              ? "HEAD"
-             : r->method == HTTP_GET ? "GET"
-                                     : "POST",
+             r->is_head                 ? "HEAD"
+             : r->method == HTTP_GET    ? "GET"
+             : r->method == HTTP_DELETE ? "DELETE"
+                                        : "POST",
              SLICE_ARG(path), r->status, (clock_mono_ns() - r->began_ns) / 1000);
 }
 
@@ -71,7 +67,7 @@ void request_gone(struct http_request *r)
 }
 
 /* The answer was handed over; what is left is evhttp's work. */
-static void complete(struct http_request *r)
+void request_complete(struct http_request *r)
 {
     connection_phase(r->connection, PHASE_WRITING);
     destroy(r);
@@ -92,249 +88,28 @@ static void on_close(struct evhttp_connection *of, void *arg)
     connection_gone(arg);
 }
 
-/* ---------------------------------------------------------------- answers */
+/* ---------------------------------------------------------------- what endpoints ask of the server */
 
-struct slice http_header(const struct http_request *r, const char *name)
+bool http_test_begins(struct http *h)
 {
-    const char *text = evhttp_find_header(evhttp_request_get_input_headers(r->evhttp), name);
-    return text ? slice_str(text) : SLICE_LIT("");
+    bool may = !h->is_testing;
+    h->is_testing = true;
+    return may;
 }
 
-void http_set_header(struct http_request *r, const char *name, const char *value)
+void http_test_ended(struct http *h)
 {
-    struct evkeyvalq *headers = evhttp_request_get_output_headers(r->evhttp);
-    (void)evhttp_remove_header(headers, name);
-    (void)evhttp_add_header(headers, name, value); /* fails only without memory; then it is not said */
+    h->is_testing = false;
 }
 
-static const char *phrase(int status)
+struct sign_in *http_sign_in(struct http *h)
 {
-    static const struct {
-        int status;
-        const char *text;
-    } all[] = {{200, "OK"},
-               {400, "Bad Request"},
-               {401, "Unauthorized"},
-               {403, "Forbidden"},
-               {404, "Not Found"},
-               {405, "Method Not Allowed"},
-               {406, "Not Acceptable"},
-               {409, "Conflict"},
-               {413, "Content Too Large"},
-               {414, "URI Too Long"},
-               {415, "Unsupported Media Type"},
-               {421, "Misdirected Request"},
-               {422, "Unprocessable Content"},
-               {503, "Service Unavailable"},
-               {504, "Gateway Timeout"}};
-    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
-        if (all[i].status == status)
-            return all[i].text;
-    return "Internal Server Error";
+    return h->sign_in;
 }
 
-/* What every answer says: not for other sites, not for caches (unless its endpoint has said so), and what it
- * is. */
-static void set_head(struct http_request *r, int status, const char *type)
+bool http_is_secure(const struct http_request *r)
 {
-    char id[24];
-    (void)snprintf(id, sizeof id, "%" PRIu64, r->id); /* fits */
-    r->status = (uint16_t)status;
-    r->http->counts.replies[status / 100 % 6]++;
-    http_set_header(r, "Content-Type", type);
-    if (!evhttp_find_header(evhttp_request_get_output_headers(r->evhttp), "Cache-Control"))
-        http_set_header(r, "Cache-Control", "no-store");
-    http_set_header(r, "X-Content-Type-Options", "nosniff");
-    http_set_header(r, "Cross-Origin-Resource-Policy", "same-origin");
-    http_set_header(r, "Gridline-Request", id);
-}
-
-void http_reply(struct http_request *r, int status, const char *type, struct slice body)
-{
-    struct evhttp_request *e = r->evhttp;
-    char length[24];
-    struct evbuffer *buffer = evbuffer_new();
-    if (!buffer || (!r->is_head && evbuffer_add(buffer, body.p, body.n) < 0)) {
-        status = 503;
-        body = SLICE_LIT("");
-    }
-    (void)snprintf(length, sizeof length, "%zu", body.n); /* fits */
-    set_head(r, status, type);
-    if (status != 304) /* which would speak of what the client has */
-        http_set_header(r, "Content-Length", length);
-    complete(r);
-    evhttp_send_reply(e, status, phrase(status), buffer);
-    if (buffer)
-        evbuffer_free(buffer);
-}
-
-static void put_member(struct strbuf *out, const char *name, struct slice text)
-{
-    strbuf_printf(out, ",\"%s\":", name);
-    json_add_string(out, text);
-}
-
-static void reply_problem(struct http_request *r, int status, struct slice detail)
-{
-    struct strbuf out = {0};
-    strbuf_printf(&out, "{\"type\":\"about:blank\",\"status\":%d", status);
-    put_member(&out, "title", slice_str(phrase(status)));
-    put_member(&out, "detail", detail);
-    put_member(&out, "instance", r->path);
-    strbuf_printf(&out, ",\"request\":%" PRIu64 "}\n", r->id);
-    if (status == 401)
-        http_set_header(r, "WWW-Authenticate", "Bearer realm=\"gridline\"");
-    if (status == 503)
-        http_set_header(r, "Retry-After", "1");
-    http_reply(r, status, "application/problem+json", strbuf_slice(&out));
-    strbuf_fini(&out);
-}
-
-void http_problem(struct http_request *r, int status, const char *format, ...)
-{
-    char text[512];
-    va_list ap;
-    va_start(ap, format);
-    int n = vsnprintf(text, sizeof text, format, ap);
-    va_end(ap);
-    reply_problem(r, status,
-                  slice_of(text, n < 0                     ? 0
-                                 : (size_t)n < sizeof text ? (size_t)n
-                                                           : sizeof text - 1));
-}
-
-int http_status_of(uint16_t control_status)
-{
-    switch (control_status) {
-    case CONTROL_DONE:
-    case CONTROL_PARTLY: /* which the body says */
-        return 200;
-    case CONTROL_USAGE:
-        return 400;
-    case CONTROL_NOT_FOUND:
-        return 404;
-    case CONTROL_NOT_ALLOWED:
-        return 403;
-    default:
-        return 503;
-    }
-}
-
-void http_problem_control(struct http_request *r, uint16_t status, struct slice text)
-{
-    /* Somebody without a name may have one: a token. */
-    bool is_unknown = r->identity.kind == ACCESS_NOBODY || r->identity.kind == ACCESS_INSECURE;
-    int code = status == CONTROL_NOT_ALLOWED && is_unknown ? 401 : http_status_of(status);
-    reply_problem(r, code, text.n ? text : slice_str("the gateway could not do that; try again"));
-}
-
-void http_problem_error(struct http_request *r, int error, const struct diag *why)
-{
-    uint16_t status = error == -EACCES                        ? CONTROL_NOT_ALLOWED
-                      : error == E_PROTO || error == E_LIMIT  ? CONTROL_USAGE
-                      : error == E_NODATA || error == -ENOENT ? CONTROL_NOT_FOUND
-                                                              : CONTROL_FAILED;
-    http_problem_control(r, status, slice_str(why && why->message[0] ? why->message : err_text(error)));
-}
-
-static void on_wake(evutil_socket_t fd, short what, void *arg)
-{
-    struct http_request *r = arg;
-    (void)fd, (void)what; /* a timer's */
-    if (r->is_ending)
-        http_end(r);
-    else if (r->drained)
-        r->drained(r);
-}
-
-/* For answers that come in pieces or later. */
-static bool make_wake(struct http_request *r)
-{
-    if (!r->wake)
-        r->wake = evtimer_new(r->options->base, on_wake, r);
-    return r->wake != NULL;
-}
-
-void http_start(struct http_request *r, int status, const char *type)
-{
-    (void)make_wake(r); /* without memory for it, back-pressure ends with the next piece */
-    set_head(r, status, type);
-    r->is_started = true;
-    evhttp_send_reply_start(r->evhttp, status, phrase(status));
-}
-
-void http_send_buffer(struct http_request *r, struct evbuffer *piece)
-{
-    if (r->is_head)
-        (void)evbuffer_drain(piece, evbuffer_get_length(piece));
-    else
-        evhttp_send_reply_chunk(r->evhttp, piece);
-}
-
-void http_send(struct http_request *r, struct slice piece)
-{
-    struct evbuffer *buffer = r->is_head || piece.n == 0 ? NULL : evbuffer_new();
-    if (!buffer)
-        return;
-    if (evbuffer_add(buffer, piece.p, piece.n) == 0)
-        evhttp_send_reply_chunk(r->evhttp, buffer);
-    evbuffer_free(buffer);
-}
-
-void http_end(struct http_request *r)
-{
-    struct evhttp_request *e = r->evhttp;
-    complete(r);
-    evhttp_send_reply_end(e);
-}
-
-void http_abort(struct http_request *r)
-{
-    connection_close(r->connection);
-}
-
-void http_end_soon(struct http_request *r)
-{
-    r->is_ending = true;
-    if (make_wake(r))
-        event_active(r->wake, EV_TIMEOUT, 0);
-    else
-        connection_phase(r->connection, PHASE_WRITING); /* no memory: its time ends it */
-}
-
-/* evhttp does not read while a request is answered, and would not know what to do with bytes that come then:
- * they stay where they are until it reads on, up to the watermark. It does the same once it writes. */
-void http_watch(struct http_request *r)
-{
-    struct bufferevent *io = r->connection->io;
-    bufferevent_data_cb on_write = NULL;
-    bufferevent_event_cb on_event = NULL;
-    void *arg = NULL;
-    bufferevent_getcb(io, NULL, &on_write, &on_event, &arg);
-    bufferevent_setcb(io, NULL, on_write, on_event, arg);
-    (void)bufferevent_enable(io,
-                             EV_READ); /* without, the client's leaving is noticed when it is written to */
-}
-
-size_t http_waiting(const struct http_request *r)
-{
-    return evbuffer_get_length(bufferevent_get_output(r->connection->io));
-}
-
-bool http_be_stream(struct http_request *r)
-{
-    struct http *h = r->http;
-    if (h->counts.streams >= HTTP_STREAMS_MAX || !make_wake(r)) {
-        http_problem(r, 503, "%d streams are open, which is as many as there may be; try again later",
-                     HTTP_STREAMS_MAX);
-        return false;
-    }
-    h->counts.streams++;
-    r->is_stream = true;
-    /* Nothing more is asked on this connection: what comes all the same need not be kept. */
-    http_set_header(r, "Connection", "close");
-    bufferevent_setwatermark(r->connection->io, EV_READ, 0, HTTP_HEADERS_MAX);
-    return true;
+    return r->http->tls != NULL;
 }
 
 struct http_counts *http_count(struct http *h)
@@ -348,68 +123,6 @@ struct http_sums *http_sums(struct http *h)
 }
 
 /* ---------------------------------------------------------------- a request */
-
-static size_t count_headers(const struct evkeyvalq *headers, const char *name)
-{
-    size_t n = 0;
-    const struct evkeyval *one;
-    TAILQ_FOREACH(one, headers, next)
-    n += evutil_ascii_strcasecmp(one->key, name) == 0;
-    return n;
-}
-
-/* false: refused, and said so. */
-static bool is_for_us(struct http_request *r)
-{
-    const struct http *h = r->http;
-    const struct evkeyvalq *headers = evhttp_request_get_input_headers(r->evhttp);
-    const struct evhttp_uri *uri = evhttp_request_get_evhttp_uri(r->evhttp);
-    const char *names[] = {h->host, h->options.names, h->tls ? tls_server_name(h->tls) : NULL};
-    struct slice host = http_header(r, "Host"), site = http_header(r, "Sec-Fetch-Site");
-    if (evhttp_uri_get_scheme(uri) || evhttp_uri_get_host(uri) || count_headers(headers, "Host") != 1) {
-        http_problem(r, 400, "a request names its host once, in the header Host; this is no proxy");
-        return false;
-    }
-    if (!http_host_is_ours(host, names, sizeof names / sizeof *names)) {
-        http_problem(
-            r, 421,
-            "this gateway does not have the name in the header Host; use its own name or address, or add "
-            "the name to http_names in its configuration");
-        return false;
-    }
-    if (http_origin_is_ours(http_header(r, "Origin"), host) && !slice_eq_str(site, "cross-site") &&
-        !slice_eq_str(site, "same-site"))
-        return true;
-    http_problem(r, 403, "a page of another site asks; only pages of this gateway may, and programs");
-    return false;
-}
-
-/* Who asks. false: a token that is nobody's, or the like; said so. */
-static bool identify(struct http_request *r)
-{
-    struct slice token;
-    int found = http_token_find(http_header(r, "Authorization"), http_header(r, "Cookie"), &token);
-    int known = connection_identify(r->connection, &r->identity);
-    bool is_over = r->identity.not_after_ns && r->identity.not_after_ns < clock_utc_ns();
-    if (known < 0 || is_over) {
-        http_problem(r, 401, "the certificate %s; renew it with `gridline join`",
-                     is_over ? "has expired" : "is not one of this site's");
-        return false;
-    }
-    if (found == E_NODATA)
-        return true;
-    if (found == 0 && http_token_same(token, slice_str(r->http->token))) {
-        r->identity = (struct access_identity){
-            .kind = ACCESS_OWNER, .uid = UINT32_MAX, .table = r->options->access, .interface = "http"};
-        return true;
-    }
-    if (found == 0 && access_by_token(r->options->access, token, &r->identity) == 0) {
-        r->identity.interface = "http";
-        return true;
-    }
-    http_problem(r, 401, "the token is not known here; the owner's is in the file http.token of the gateway");
-    return false;
-}
 
 /* A part of the route's path in braces is any part that is not empty. */
 static bool is_path(struct slice path, const char *route)
@@ -431,23 +144,33 @@ static bool is_path(struct slice path, const char *route)
     return !*route && at == path.n;
 }
 
-/* NULL: answered. */
-static const struct http_route *find_route(struct http_request *r)
+/* NULL: there is none. */
+static const struct http_route *find_route(const struct http_request *r)
 {
-    for (const struct http_route *one = api_routes; one->path; one++) {
-        if (!is_path(r->path, one->path))
-            continue;
-        if (one->methods & r->method)
-            return one;
-        http_set_header(r, "Allow",
-                        one->methods == HTTP_POST                ? "POST"
-                        : one->methods == (HTTP_GET | HTTP_POST) ? "GET, HEAD, POST"
-                                                                 : "GET, HEAD");
-        http_problem(r, 405, "this address does not take that method; the header Allow says which it takes");
-        return NULL;
+    const struct http_route *one = api_routes;
+    while (one->path && !is_path(r->path, one->path))
+        one++;
+    return one->path ? one : NULL;
+}
+
+/* false: answered. */
+static bool is_there(struct http_request *r, const struct http_route *route)
+{
+    if (!route) {
+        http_problem(r, 404, "there is nothing here; /api/v1/openapi.json lists what there is");
+        return false;
     }
-    http_problem(r, 404, "there is nothing here; /api/v1/openapi.json lists what there is");
-    return NULL;
+    if (route->methods & r->method)
+        return true;
+    static const char *const allow[] = {
+        [HTTP_GET] = "GET, HEAD",
+        [HTTP_POST] = "POST",
+        [HTTP_GET | HTTP_POST] = "GET, HEAD, POST",
+        [HTTP_GET | HTTP_POST | HTTP_DELETE] = "GET, HEAD, POST, DELETE",
+    };
+    http_set_header(r, "Allow", allow[route->methods & ~(unsigned)HTTP_ANYBODY]);
+    http_problem(r, 405, "this address does not take that method; the header Allow says which it takes");
+    return false;
 }
 
 /* Method and address. false: answered. */
@@ -459,6 +182,7 @@ static bool read_head(struct http_request *r)
     r->path = path ? slice_str(path) : SLICE_LIT("");
     r->is_head = type == EVHTTP_REQ_HEAD;
     r->method = type == EVHTTP_REQ_POST                             ? HTTP_POST
+                : type == EVHTTP_REQ_DELETE                         ? HTTP_DELETE
                 : type == EVHTTP_REQ_GET || type == EVHTTP_REQ_HEAD ? HTTP_GET
                                                                     : (enum http_method)0;
     if (strlen(evhttp_request_get_uri(r->evhttp)) <= HTTP_URL_MAX)
@@ -497,12 +221,12 @@ static void serve(struct http_request *r)
         http_problem(r, 503, "the gateway is stopping");
         return;
     }
-    if (!is_for_us(r) || !identify(r)) { /* r is gone */
+    const struct http_route *route = find_route(r);
+    if (!request_is_for_us(r, route) || !request_identify(r, route)) { /* r is gone */
         h->counts.refused += h->counts.replies[4] - refused;
         return;
     }
-    const struct http_route *route = find_route(r);
-    if (!route || !read_query(r)) /* as before */
+    if (!is_there(r, route) || !request_is_no_form(r) || !read_query(r)) /* as before */
         return;
     r->route = route;
     read_body(r);
@@ -588,6 +312,25 @@ static int listen_on(struct http *h, struct diag *why)
     return strbuf_failed(&h->address) ? diag_set(why, -ENOMEM, 0, "%s", err_text(-ENOMEM)) : 0;
 }
 
+/* As people reach it: who listens at all addresses is called by its name. */
+static int add_page(struct http *h, struct diag *why)
+{
+    static const char *const all[] = {"http://0.0.0.0", "https://0.0.0.0", "http://[::]", "https://[::]"};
+    const char *address = h->address.p, *port = strrchr(address, ':');
+    strbuf_add_str(&h->page, address);
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        if ((size_t)(port - address) != strlen(all[i]) || strncmp(address, all[i], strlen(all[i])) != 0)
+            continue;
+        strbuf_reset(&h->page);
+        strbuf_printf(&h->page, "%s://%s%s", h->tls ? "https" : "http",
+                      h->tls ? tls_server_name(h->tls) : h->host, port);
+    }
+    h->sign_in_verb =
+        (struct sign_in_verb){.keys = h->sign_in, .address = h->options.assets ? h->page.p : NULL};
+    int r = strbuf_failed(&h->page) ? -ENOMEM : sign_in_verb_add(h->options.control, &h->sign_in_verb);
+    return r < 0 ? diag_set(why, r, 0, "%s", err_text(r)) : 0;
+}
+
 static void reload_certificate(struct http *h)
 {
     struct diag why = {0};
@@ -603,6 +346,7 @@ static void on_sweep(evutil_socket_t fd, short what, void *arg)
     struct http *h = arg;
     (void)fd, (void)what; /* a timer's */
     connections_sweep(h, clock_mono_ns());
+    (void)child_settle(0); /* tests whose clients have left */
     reload_certificate(h);
     if (!h->is_closing)
         (void)evconnlistener_enable(h->listener);
@@ -638,10 +382,17 @@ int http_create(const struct http_options *o, struct http **out, struct diag *wh
     if (r == 0 && slice_starts(slice_str(o->address), SLICE_LIT("https://")))
         r = tls_server_create(o->identity ? o->identity : "", &h->tls, why);
     h->tls_again_ns = clock_utc_ns() + TLS_AGAIN_S * NS_PER_S;
+    if (r == 0 && compressor_create("gzip", &h->gzip) < 0)
+        r = diag_set(why, -ENOMEM, 0, "%s", err_text(-ENOMEM));
     if (r == 0)
         r = make_server(h, why);
+    h->sign_in = sign_in_create();
+    if (r == 0 && !h->sign_in)
+        r = diag_set(why, -ENOMEM, 0, "%s", err_text(-ENOMEM));
     if (r == 0)
         r = listen_on(h, why);
+    if (r == 0)
+        r = add_page(h, why);
     if (r < 0) {
         http_destroy(h);
         return r;
@@ -672,11 +423,15 @@ void http_destroy(struct http *h)
     if (h->evhttp)
         evhttp_free(h->evhttp); /* with its listener and connections */
     connections_destroy_all(h);
+    (void)child_settle(CHILD_GRACE);
     if (h->look)
         event_free(h->look);
     if (h->sweep)
         event_free(h->sweep);
     tls_server_destroy(h->tls);
+    compressor_destroy(h->gzip);
+    sign_in_destroy(h->sign_in);
+    strbuf_fini(&h->page);
     strbuf_fini(&h->address);
     mem_free(h);
 }

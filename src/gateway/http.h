@@ -15,6 +15,7 @@
 #define GRIDLINE_GATEWAY_HTTP_H
 
 #include "gateway/control.h"
+#include "gateway/http_assets.h"
 #include "gateway/ingest.h"
 #include "gateway/session.h"
 #include "gateway/subscription.h"
@@ -28,7 +29,9 @@ enum {
     HTTP_REQUEST_S = 10, /* from the first byte to the last; and for a reply that nobody reads */
     HTTP_IDLE_S = 30,    /* between requests */
     HTTP_OUTPUT_HIGH = 256 << 10,
-    HTTP_OUTPUT_LOW = 64 << 10
+    HTTP_OUTPUT_LOW = 64 << 10,
+    HTTP_PACK_MIN = 1 << 10, /* bytes of answers that are packed by gzip: some 10 ns a byte, on the loop */
+    HTTP_PACK_MAX = 256 << 10
 };
 
 /* All borrowed, for life. */
@@ -46,7 +49,12 @@ struct http_options {
     struct subscriptions *subscriptions;
     const struct query_ops *query; /* NULL: no archive here */
     const struct ledger *ledger;
-    const struct access *access; /* NULL: what is built in */
+    const struct access *access;      /* NULL: what is built in */
+    const struct http_assets *assets; /* the page at /; NULL = none */
+    const char *version;              /* of the program; NULL = not known */
+    /* The program that tests rules, which it reads from its input, and its first arguments; ends with NULL.
+     * NULL = there is none (api_rule_test.c). */
+    const char *const *rule_test;
 };
 
 /* Since start, but for the last two. */

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* http_internal.h - what http.c and http_connection.c share. */
+/* http_internal.h - what http*.c share. */
 #ifndef GRIDLINE_GATEWAY_HTTP_INTERNAL_H
 #define GRIDLINE_GATEWAY_HTTP_INTERNAL_H
 
+#include "gateway/compress.h"
 #include "gateway/http_request.h"
 #include "gateway/http_token.h"
+#include "gateway/sign_in_verb.h"
 #include "net/tls.h"
 
 #include "base/log.h"
@@ -54,9 +56,14 @@ struct http {
     char token[HTTP_TOKEN_TEXT + 1]; /* the owner's; "" = none */
     struct http_counts counts;
     struct http_sums sums;
+    struct compressor *gzip; /* of answers */
+    struct sign_in *sign_in;
+    struct sign_in_verb sign_in_verb;
+    struct strbuf page; /* the address, as people reach it */
     struct log_limit limit;
     uint64_t next_id;
     bool is_closing;
+    bool is_testing; /* a rule */
 };
 
 /* http_connection.c */
@@ -73,5 +80,12 @@ void connection_phase(struct http_connection *c, enum connection_phase phase);
 int connection_identify(const struct http_connection *c, struct access_identity *out);
 /* http.c: its client has left, or its connection was ended. */
 void request_gone(struct http_request *r);
+/* The answer was handed over; what is left is evhttp's work. */
+void request_complete(struct http_request *r);
+
+/* http_who.c. false: refused, and said so. */
+bool request_is_for_us(struct http_request *r, const struct http_route *route);
+bool request_identify(struct http_request *r, const struct http_route *route);
+bool request_is_no_form(struct http_request *r);
 
 #endif

@@ -10,13 +10,19 @@
 
 #include "gateway/http.h"
 #include "gateway/http_query.h"
+#include "gateway/sign_in.h"
 
 #include <event2/buffer.h>
 
 struct evhttp_request;
 struct http_connection;
 
-enum http_method { HTTP_GET = 1, HTTP_POST = 2 }; /* HEAD is a GET without a body in its answer */
+enum { HTTP_ANYBODY = 128 };
+enum http_method {
+    HTTP_GET = 1,
+    HTTP_POST = 2,
+    HTTP_DELETE = 4
+}; /* HEAD is a GET without a body in its answer */
 
 struct http_request {
     struct http *http;
@@ -47,9 +53,13 @@ struct http_request {
     bool is_started; /* head sent, pieces follow */
     bool is_ending;  /* wake ends it */
     bool is_stream;
+    bool has_cookie;  /* it is who it is by a cookie: a browser's */
+    bool has_session; /* which is one of sign_in.h */
+    char session[HTTP_TOKEN_TEXT + 1];
 };
 
-/* method: one or both; an endpoint that takes POST too tells them apart itself. */
+/* methods: one or more; an endpoint that takes several tells them apart itself. With HTTP_ANYBODY also who
+ * has a token that is nobody's is served: as one without. */
 struct http_route {
     const char *path;
     unsigned methods;
@@ -63,8 +73,18 @@ struct slice http_header(const struct http_request *r, const char *name);
 /* Before an answer begins. The value has no line ends in it. */
 void http_set_header(struct http_request *r, const char *name, const char *value);
 
+/* Whether the client takes answers that are packed by gzip (Accept-Encoding). */
+bool http_takes_gzip(const struct http_request *r);
+/* etag in quotes. Of one that is packed it is a weak one: the same in other bytes. */
+void http_set_etag(struct http_request *r, const char *etag, bool is_packed);
+/* Is it, weak or not, among those that the client has (If-None-Match)? */
+bool http_has_etag(const struct http_request *r, const char *etag);
+
 /* The whole answer. body may be the caller's strbuf: it is copied. */
 void http_reply(struct http_request *r, int status, const char *type, struct slice body);
+/* The same with status 200, packed where the client takes that, it pays, and it does not hold up the loop:
+ * HTTP_PACK_MIN to HTTP_PACK_MAX bytes. etag: in quotes; NULL = none. */
+void http_reply_packed(struct http_request *r, const char *type, const char *etag, struct slice body);
 /* The answer that says what is wrong (RFC 9457): a JSON object with status, title, detail (from format: what,
  * and what next) and instance (where). */
 void http_problem(struct http_request *r, int status, const char *format, ...)
@@ -97,6 +117,16 @@ struct http_sums {
     uint64_t ledger[2][8];
 };
 struct http_sums *http_sums(struct http *h);
+
+/* A test of a rule begins, of which there is one at a time: false, there is one. And has ended. */
+bool http_test_begins(struct http *h);
+void http_test_ended(struct http *h);
+struct sign_in *http_sign_in(struct http *h);
+bool http_is_secure(const struct http_request *r); /* it came by TLS */
+/* Is who asked still who that is? For streams: a session or a certificate may end meanwhile. */
+bool http_is_current(const struct http_request *r);
+/* Who it is from now on: whom the connection alone says. */
+const struct access_identity *http_without_token(struct http_request *r);
 
 /* HTTP status of enum control_status. */
 int http_status_of(uint16_t control_status);

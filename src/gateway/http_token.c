@@ -36,7 +36,7 @@ static bool read_token(const char *path, char text[HTTP_TOKEN_TEXT + 1])
     return true;
 }
 
-static int make_token(char text[HTTP_TOKEN_TEXT + 1])
+int http_token_make(char text[HTTP_TOKEN_TEXT + 1])
 {
     static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
     unsigned char random[HTTP_TOKEN_TEXT];
@@ -72,7 +72,7 @@ int http_token_open(const char *path, char text[HTTP_TOKEN_TEXT + 1], struct dia
 {
     if (read_token(path, text))
         return 0;
-    int r = make_token(text);
+    int r = http_token_make(text);
     if (r == 0)
         r = write_token(path, text);
     return r == 0 ? 0 : diag_set(why, r, 0, "the owner's token %s: %s", path, err_text(r));

@@ -16,6 +16,8 @@ enum {
 /* Reads the file, or makes it; text has room for the token and a NUL. A file that others may read, is not
  * this user's or does not hold a token is replaced. *why says what is wrong. */
 int http_token_open(const char *path, char text[HTTP_TOKEN_TEXT + 1], struct diag *why);
+/* A new one. -EIO: there are no random bytes. */
+int http_token_make(char text[HTTP_TOKEN_TEXT + 1]);
 /* In a time that does not depend on where they differ. */
 bool http_token_same(struct slice a, struct slice b);
 /* What the headers hold ("" = no such header; "Bearer ..." and "name=value; ..."): E_NODATA: no token;

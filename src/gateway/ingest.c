@@ -14,6 +14,7 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
+#include "gateway/access.h"
 
 #include <errno.h>
 
@@ -234,6 +235,13 @@ bool ingest_has_room(struct ingest *in)
     return ingest_check_room(in) == 0;
 }
 
+bool ingest_is_crowded(struct ingest *in)
+{
+    const struct turn *t = ingest_turn(in);
+    return in->is_flying && (store_filled(in->store) >= INGEST_GROUP_MAX / 2 ||
+                             t->batch_bytes >= INGEST_BATCH_MAX / 2 || t->n >= INGEST_ENTRIES_MAX / 2);
+}
+
 /* Room for one more, and for the one behind it: that of the block whose events these are. */
 static int reserve_entry(struct turn *t)
 {
@@ -388,8 +396,15 @@ static bool has_good_numbers(const struct arrival *a)
     return a->origin.epoch && a->first && a->count && a->first <= UINT64_MAX - (a->count - 1);
 }
 
+static bool may_say(struct ingest_source *s, const struct event *e)
+{
+    return (s->is_own || !access_says_orders(e, 1)) && (!s->may || s->may(s, e));
+}
+
 static bool may_say_all(const struct arrival *a)
 {
+    if (!a->source->is_own && access_says_orders(a->events, a->count))
+        return false;
     for (uint32_t i = 0; a->source->may && i < a->count; i++)
         if (!a->source->may(a->source, &a->events[i]))
             return false;
@@ -468,7 +483,7 @@ static void take_lines(struct ingest *in, struct arrival *a)
     ingest_commit_if_full(in);
 }
 
-int ingest_built(struct ingest *in)
+int ingest_built(struct ingest *in, struct ingest_source *source)
 {
     static const struct frame_origin none;
     size_t n = batch_builder_count(in->builder);
@@ -482,8 +497,8 @@ int ingest_built(struct ingest *in)
     }
     a.batch = b;
     for (uint32_t i = 0; i < b->n;) {
-        int r = block_writer_add(in->writer, &b->events[i]);
-        bool is_lost = r < 0 && (r != E_LIMIT || block_writer_count(in->writer) == 0); /* no memory */
+        int r = may_say(source, &b->events[i]) ? block_writer_add(in->writer, &b->events[i]) : -EACCES;
+        bool is_lost = r < 0 && (r != E_LIMIT || block_writer_count(in->writer) == 0); /* or no memory */
         if (r == 0 && ++i < b->n)
             continue;
         take_lines(in, &a); /* those before it */
@@ -725,6 +740,8 @@ static void complete(struct ingest *in, int r)
         ingest_commit(in);
     else
         ingest_commit_if_full(in);
+    if (in->options.on_room)
+        in->options.on_room(in->options.arg);
 }
 
 void ingest_complete(struct ingest *in)

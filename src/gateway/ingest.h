@@ -30,12 +30,12 @@
 enum {
     INGEST_DELAY_MS = 5,
     INGEST_SAMPLES_MS = 1000,
-    INGEST_WATCHED_MS = 100,       /* the same while somebody waits for them */
-    INGEST_GROUP_BYTES = 1 << 20,  /* a group of that size is committed at once, */
-    INGEST_BATCH_BYTES = 16 << 20, /* and one whose decoded batches hold that much */
-    INGEST_GROUP_MAX = 24 << 20,   /* more is refused until the disk has caught up, */
-    INGEST_BATCH_MAX = 64 << 20,   /* as is more of these */
-    INGEST_ENTRIES_MAX = 64 << 10, /* and more blocks */
+    INGEST_WATCHED_MS = 100,        /* the same while somebody waits for them */
+    INGEST_GROUP_BYTES = 1 << 20,   /* a group of that size is committed at once, */
+    INGEST_BATCH_BYTES = 16 << 20,  /* and one whose decoded batches hold that much */
+    INGEST_GROUP_MAX = 24 << 20,    /* more is refused until the disk has caught up, */
+    INGEST_BATCH_MAX = 64 << 20,    /* as is more of these */
+    INGEST_ENTRIES_MAX = 128 << 10, /* and more blocks */
     INGEST_RETRY_MS = 1000,
     INGEST_STEP_BYTES = 256 << 10, /* of a checkpoint a group at least; and a quarter of the group */
     INGEST_COUNTS_S = 60           /* COUNTS of samples are journalled so often at most */
@@ -49,6 +49,7 @@ struct ingest_source {
     void (*refuse)(struct ingest_source *s, const struct frame_refuse *refuse);
     /* May it say that? A block with one event that it may not say is refused as a whole. NULL = anything. */
     bool (*may)(struct ingest_source *s, const struct event *e);
+    bool is_own;    /* the gateway itself: only it gives orders to guards (access_says_orders) */
     bool is_behind; /* waits for that block: */
     struct frame_origin behind;
     uint64_t behind_seq;
@@ -64,6 +65,8 @@ struct ingest_options {
     /* So many records gave way at max_bytes before every cursor had passed them. Called each time; NULL =
      * not. */
     void (*on_forced)(void *arg, uint64_t records);
+    /* A group is written, or has failed: who held back while ingest_is_crowded may go on. NULL = not. */
+    void (*on_room)(void *arg);
     /* At start: the owner's records (ingest_record), in order, and what the journal has lost. A negative
      * result ends the start. NULL = not. */
     int (*on_restore)(void *arg, const struct journal_item *item);
@@ -86,9 +89,9 @@ int ingest_restore(struct ingest *in);
  * E_VERSION: what it is can't be told, so the connection can't go on. -ENOMEM. */
 int ingest_block(struct ingest *in, struct ingest_source *source, struct slice block);
 /* Events without origin, from a decoder that filled ingest_builder: journalled or counted as refused, not
- * answered. -ENOMEM: they are gone. */
+ * answered; each by itself is refused if source may not say it. -ENOMEM: they are gone. */
 struct batch_builder *ingest_builder(struct ingest *in);
-int ingest_built(struct ingest *in);
+int ingest_built(struct ingest *in, struct ingest_source *source);
 /* A record of the owner's own, of a type that on_restore knows. -ENOBUFS, E_LIMIT, -ENOMEM: it is not
  * journalled; what was lost with a group that failed is made good by the next checkpoint. */
 int ingest_record(struct ingest *in, enum store_type type, struct slice payload);
@@ -100,6 +103,8 @@ void ingest_end_epoch(struct ingest *in, const struct frame_origin *origin);
 bool ingest_is_writing(const struct ingest *in);
 /* False: a block would be refused for now. */
 bool ingest_has_room(struct ingest *in);
+/* A group is being written and the next is half full: whoever can keep what comes should, until on_room. */
+bool ingest_is_crowded(struct ingest *in);
 /* All of this origin up to the result is held. */
 uint64_t ingest_held(struct ingest *in, const struct frame_origin *origin);
 /* How many of these numbers are really there: the others were dropped by the sender, or refused for good. */

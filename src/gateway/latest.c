@@ -227,6 +227,21 @@ bool latest_get(struct latest *l, const struct event *e, struct event *out)
     return h != NULL;
 }
 
+bool latest_keeps(const struct latest *l)
+{
+    return l->options.streams > 0;
+}
+
+const struct streams *latest_streams(const struct latest *l)
+{
+    return &l->streams;
+}
+
+struct event latest_event(const struct stream *s)
+{
+    return event_of((const struct held *)s);
+}
+
 bool latest_check(const struct latest *l)
 {
     size_t bytes = 0;
@@ -289,7 +304,7 @@ static void run_latest(void *arg, struct control_turn *t)
                     "this gateway keeps no latest events; latest.streams in its configuration says how many");
         return;
     }
-    if (!stream_question_open(&q, t, "latest", &l->streams, ACCESS_QUERY, NULL))
+    if (!stream_question_open(&q, t, "latest", &l->streams, ACCESS_QUERY, SLICE_LIT(""), NULL))
         return;
     p.events = mem_try_alloc(PAGE_EVENTS * sizeof *p.events);
     int r = p.events ? fill_page(&p, &q) : -ENOMEM;

@@ -39,6 +39,14 @@ void latest_batch(struct latest *l, const struct batch *b, int64_t now_ns);
 void latest_counts(const struct latest *l, struct latest_counts *out);
 /* The event held of the stream that e is of; false: none. Borrowed until the next batch. */
 bool latest_get(struct latest *l, const struct event *e, struct event *out);
+/* Are any kept? */
+bool latest_keeps(const struct latest *l);
+/* For other questions about them (stream_question.h); and the event held of one of these streams, borrowed as
+ * above. */
+struct streams;
+struct stream;
+const struct streams *latest_streams(const struct latest *l);
+struct event latest_event(const struct stream *s);
 /* Adds the verb; l is its arg. */
 int latest_add_verbs(struct latest *l, struct control *c);
 bool latest_check(const struct latest *l); /* all invariants, for tests */

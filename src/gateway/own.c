@@ -56,7 +56,7 @@ struct own *own_create(struct ingest *in)
     struct own *o = mem_try_alloc(sizeof *o);
     if (!o)
         return NULL;
-    o->source = (struct ingest_source){.ack = on_ack, .refuse = on_refuse};
+    o->source = (struct ingest_source){.ack = on_ack, .refuse = on_refuse, .is_own = true};
     o->in = in;
     o->origin.epoch = 1;
     o->registry = registry_create();

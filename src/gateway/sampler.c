@@ -9,6 +9,7 @@
 #include "gateway/sampler.h"
 
 #include "base/mem.h"
+#include "gateway/access.h"
 #include "gateway/ingest_internal.h"
 
 #include <errno.h>
@@ -221,6 +222,8 @@ static int read_packet(struct sampler *s, struct slice packet, struct samples_co
 static bool may_say_all(const struct sampler *s, size_t from)
 {
     const struct batch_builder *rows = s->in->rows;
+    if (access_says_orders(batch_builder_events(rows) + from, batch_builder_count(rows) - from))
+        return false;
     if (!s->limit || !s->in->options.on_batch)
         return !s->limit;
     for (size_t i = from; s->limit->may && i < batch_builder_count(rows); i++)

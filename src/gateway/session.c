@@ -354,6 +354,8 @@ static void on_hello(struct session *s, struct slice payload)
     }
     s->own.origin = h.origin;
     s->role = h.role;
+    s->who.is_agent = (h.role == PEER_AGENT || h.role == PEER_RELAY) &&
+                      access_allows(&s->who, ACCESS_REGISTER, h.role == PEER_RELAY ? SLICE_LIT("") : h.host);
     int r = set_what_it_may_say(s);
     if (r < 0) {
         session_failed(s, r, "");
@@ -580,7 +582,7 @@ static size_t read_lines(struct session *s, struct slice data, bool at_end)
         struct diag why;
         r = decoder_run(s->decoder, slice_from(data, done), at_end, ingest_builder(in), &used, &why);
         done += used;
-        int built = ingest_built(in);
+        int built = ingest_built(in, &s->source);
         if (r == -ENOMEM || built < 0)
             session_failed(s, -ENOMEM, "");
         else if (r < 0)
@@ -589,16 +591,17 @@ static size_t read_lines(struct session *s, struct slice data, bool at_end)
     return done;
 }
 
-/* They are not looked at one by one. */
-static bool may_send_lines(const struct session *s)
+/* Those who are known by a certificate and may not say everything are to say HELLO; the lines of others are
+ * looked at one by one, and what they may not say is left out and counted. */
+static bool may_send_lines(struct session *s)
 {
-    struct access_view *says = NULL;
-    int r = access_view_create(&s->who, ACCESS_PUBLISH, &says);
-    bool is_whole = r == 0 && access_view_is_whole(says);
-    access_view_destroy(says);
-    if (!is_whole)
+    int r = set_what_it_may_say(s);
+    bool has_name =
+        s->who.kind != ACCESS_OWNER && s->who.kind != ACCESS_LOCAL && s->who.kind != ACCESS_INSECURE;
+    bool may = r == 0 && s->may_publish && (!has_name || access_view_is_whole(s->says));
+    if (!may)
         access_tell_denied(&s->who, ACCESS_PUBLISH, SLICE_LIT(""), SLICE_LIT(""));
-    return is_whole;
+    return may;
 }
 
 static void start_lines(struct session *s, const char *encoding)

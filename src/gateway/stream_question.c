@@ -115,7 +115,8 @@ static void fini(struct stream_question *q)
 }
 
 bool stream_question_open(struct stream_question *q, struct control_turn *t, const char *verb,
-                          const struct streams *streams, enum access_action action, const char *const *more)
+                          const struct streams *streams, enum access_action action, struct slice event,
+                          const char *const *more)
 {
     q->turn = t;
     q->verb = verb;
@@ -129,7 +130,7 @@ bool stream_question_open(struct stream_question *q, struct control_turn *t, con
         return false;
     struct args args = control_args(t);
     struct slice where = args_text(args, "where"), after = args_text(args, "after");
-    q->events = args_text(args, "event");
+    q->events = event.n ? event : args_text(args, "event");
     q->hosts = args_text(args, "host");
     q->has_choice = args.n > (args_value(args, "after").type != VALUE_NONE);
     if (open_view(q, action) && compile_where(q, where) && open_walk(q, streams, after))

@@ -36,10 +36,12 @@ struct stream_question {
     struct value room[EVENT_FIELDS_MAX]; /* for the view */
 };
 
-/* more: names of values that the question may have besides; NULL ends them. false: it was wrong, not allowed,
+/* event: the name of the streams that are meant; "" = those of the question's own `event`. more: names of
+ * values that the question may have besides; NULL ends them. false: it was wrong, not allowed,
  * or there is no memory, and the asker has been told. stream_question_end if true. */
 bool stream_question_open(struct stream_question *q, struct control_turn *t, const char *verb,
-                          const struct streams *streams, enum access_action action, const char *const *more);
+                          const struct streams *streams, enum access_action action, struct slice event,
+                          const char *const *more);
 /* NULL at the end of the page. */
 struct stream *stream_question_next(struct stream_question *q);
 /* e as the asker sees it: false, not at all, or it is not of a place that is meant. where has not been asked.

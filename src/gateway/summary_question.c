@@ -244,7 +244,8 @@ void summary_answer(struct summary *s, struct control_turn *t, int64_t now_ns)
     a.registry = registry_create();
     if (!a.registry)
         control_end(t, CONTROL_FAILED, (struct args){0}, "the gateway is out of memory");
-    else if (stream_question_open(&a.question, t, "summary", &s->streams, ACCESS_SUMMARY, more))
+    else if (stream_question_open(&a.question, t, "summary", &s->streams, ACCESS_SUMMARY, SLICE_LIT(""),
+                                  more))
         answer(&a);
     registry_destroy(a.registry);
     args_writer_fini(&a.row);

@@ -76,12 +76,26 @@ static const struct field domains_columns[] = {
     TEXT("domain"), UINT("hosts"), UINT("live"), UINT("missing"), UINT("sensors"), UINT("programs"),
 };
 
+static const struct field faults_columns[] = {
+    TEXT("fault"),    TEXT("rule"),     TEXT("severity"), TEXT("state"),   TEXT("host"),
+    TEXT("since"),    TEXT("fired"),    TEXT("cleared"),  UINT("episode"), TEXT("summary"),
+    BOOL("told"),     BOOL("silenced"), BOOL("hidden"),   BOOL("quiet"),   TEXT("acked_by"),
+    TEXT("ack_note"), TEXT("acked"),    TEXT("guard"),    TEXT("told_at"),
+};
+static const struct field rules_columns[] = {
+    TEXT("rule"),     TEXT("severity"),    BOOL("enabled"),  BOOL("is_default"), TEXT("place"),
+    UINT("every_ms"), UINT("evaluations"), UINT("failures"), UINT("last_ms"),    TEXT("why"),
+    UINT("pending"),  UINT("firing"),      UINT("clearing"), UINT("left_out"),   TEXT("query"),
+    TEXT("help"),     TEXT("evaluated"),   TEXT("text"),     TEXT("guard"),      TEXT("told_at"),
+};
+
 struct table_spec {
     const char *name, *verb, *summary;
     const struct field *columns;
     size_t n_columns;
     bool has_fields; /* the value fields=1 goes with the question */
     bool is_domains, is_latest;
+    const char *state; /* the same, state= that; NULL = no such value */
 };
 #define COLUMNS(c) c, sizeof(c) / sizeof *(c)
 static const struct table_spec specs[] = {
@@ -95,6 +109,8 @@ static const struct table_spec specs[] = {
     {"schema_fields", "schemas", "fields of each version of a schema", COLUMNS(schema_fields_columns),
      .has_fields = true},
     {"domains", "hosts", "hosts by domain", COLUMNS(domains_columns), .is_domains = true},
+    {"faults", "faults", "faults that guards have told of", COLUMNS(faults_columns), .state = "all"},
+    {"rules", "rules", "rules of guards", COLUMNS(rules_columns), .has_fields = false},
     {"*_latest", "latest", "the newest event of every stream", NULL, 0, .is_latest = true},
 };
 enum { TABLES = sizeof specs / sizeof *specs };
@@ -383,6 +399,8 @@ static int begin(const struct source *s, const struct access_identity *who, cons
     add_columns(f, s->spec->columns, s->spec->n_columns);
     if (s->spec->has_fields)
         args_add_uint(&f->question, "fields", 1);
+    if (s->spec->state)
+        args_add_text(&f->question, "state", slice_str(s->spec->state));
     if (s->spec->is_latest && !put_pattern(f, slice_str(name)))
         return -ENOENT;
     return f->failed;

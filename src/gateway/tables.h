@@ -6,6 +6,7 @@
  *     sensors            sensors                    schemas          schemas
  *     subscriptions      subscriptions              schema_fields    schemas with fields=1
  *     domains            hosts, counted by domain   NAME_latest      latest
+ *     faults             faults with state=all      rules            rules
  *
  * A column of a question that no row has at the moment is there all the same, and NULL: the columns that docs
  * name are declared in tables.c; further ones (properties of hosts) come with the rows. A page of the

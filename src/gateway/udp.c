@@ -81,6 +81,9 @@ struct udp {
     struct strbuf address;
     void (*on_round)(void *arg);
     void *on_round_arg;
+    bool (*is_crowded)(void *arg); /* NULL: never */
+    void *is_crowded_arg;
+    bool is_held; /* not waiting for the socket, until udp_go_on */
 
     uint64_t received, bytes, fates[FATES], overflow;
     struct note notes[FATES], errors, overflows;
@@ -292,8 +295,14 @@ static unsigned receive(struct udp *u)
     return n < 0 ? 0 : (unsigned)n;
 }
 
-/* Until the queue is empty, or with the batch that makes max datagrams. */
-static void take_queue(struct udp *u, uint64_t max)
+static bool is_crowded(const struct udp *u)
+{
+    return u->is_crowded && u->is_crowded(u->is_crowded_arg);
+}
+
+/* Until the queue is empty, with the batch that makes max datagrams, or, unless it takes them all, until
+ * there is a crowd. */
+static void take_queue(struct udp *u, uint64_t max, bool takes_all)
 {
     const uint64_t received = u->received, passed = u->fates[PASSED];
     unsigned n;
@@ -302,7 +311,7 @@ static void take_queue(struct udp *u, uint64_t max)
         for (unsigned i = 0; i < n; i++)
             split(u, i);
         settle_all(u);
-    } while (n == u->n_messages && u->received - received < max);
+    } while (n == u->n_messages && u->received - received < max && (takes_all || !is_crowded(u)));
     if (u->received == received && u->errors.n == 0)
         return;
     u->now_ns = clock_mono_ns();
@@ -316,7 +325,11 @@ static void on_readable(evutil_socket_t fd, short what, void *arg)
 {
     (void)fd;
     (void)what;
-    take_queue(arg, UDP_ROUND);
+    struct udp *u = arg;
+    if (!is_crowded(u))
+        take_queue(u, UDP_ROUND, false);
+    if (is_crowded(u) && event_del(u->readable) == 0)
+        u->is_held = true; /* it stays readable: waiting for that would only spin */
 }
 
 /* As much as may be had: the kernel cuts SO_RCVBUF to net.core.rmem_max. */
@@ -440,9 +453,21 @@ void udp_on_round(struct udp *u, void (*fn)(void *arg), void *arg)
     u->on_round_arg = arg;
 }
 
+void udp_hold_while(struct udp *u, bool (*fn)(void *arg), void *arg)
+{
+    u->is_crowded = fn;
+    u->is_crowded_arg = arg;
+}
+
+void udp_go_on(struct udp *u)
+{
+    if (u->is_held && event_add(u->readable, NULL) == 0) /* without memory the next call tries again */
+        u->is_held = false;
+}
+
 void udp_drain(struct udp *u)
 {
-    take_queue(u, UDP_DRAIN);
+    take_queue(u, UDP_DRAIN, true);
 }
 
 void udp_take(struct udp *u, unsigned char *datagram, size_t n)

@@ -42,6 +42,11 @@ const char *udp_address(const struct udp *u);
 void udp_counts(const struct udp *u, struct udp_counts *out);
 /* After each wake-up that passed something: the owner starts its commit timer. */
 void udp_on_round(struct udp *u, void (*fn)(void *arg), void *arg);
+/* While fn says true no more is taken from the socket, but by udp_drain: the kernel keeps what comes as long
+ * as it has room, which is better than to take it and to refuse it. The owner calls udp_go_on when that may
+ * be over; fn is asked again. */
+void udp_hold_while(struct udp *u, bool (*fn)(void *arg), void *arg);
+void udp_go_on(struct udp *u);
 /* Takes all that has come by now, UDP_DRAIN datagrams or a few more at most: what a worker sent before it
  * said goodbye is still its own. One system call where nothing has come. Not from on_round. */
 void udp_drain(struct udp *u);

@@ -199,6 +199,7 @@ static void test_without_origin(void **state)
 {
     (void)state;
     struct bench b;
+    struct sender s = sender_new();
     open_bench(&b);
     for (int round = 0; round < 2; round++) {
         for (uint64_t n = 0; n < 7; n++) {
@@ -206,9 +207,9 @@ static void test_without_origin(void **state)
             const struct event_head head = {.name = SLICE_LIT("line"), .host = SLICE_LIT("")};
             assert_int_equal(batch_builder_add(ingest_builder(b.in), &head, &v, 1, NULL), 0);
         }
-        assert_int_equal(ingest_built(b.in), 0);
+        assert_int_equal(ingest_built(b.in, &s.source), 0);
     }
-    assert_int_equal(ingest_built(b.in), 0);
+    assert_int_equal(ingest_built(b.in, &s.source), 0);
     static const struct frame_origin none;
     assert_int_equal(ledger_account(&b.ledger, &none)->queued, 14);
     ingest_drain(b.in);

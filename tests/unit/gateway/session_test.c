@@ -821,6 +821,126 @@ static void test_not_allowed(void **state)
     close_bench(&b);
 }
 
+/* An event of that name, number seq of that producer, as a BATCH. */
+static void put_named(struct strbuf *out, uint8_t producer, uint64_t seq, const char *name)
+{
+    struct registry *registry = registry_create();
+    struct batch_builder *builder = batch_builder_create(registry, 0);
+    struct block_writer *writer = block_writer_create();
+    struct strbuf block = {0};
+    struct batch_origin o = {.epoch = 1, .first_seq = seq};
+    const struct named_value v = {SLICE_LIT("n"), value_uint(seq)};
+    const struct event_head head = {.time_ns = 5, .name = slice_str(name), .host = SLICE_LIT("h")};
+    memset(o.producer, producer, sizeof o.producer);
+    assert_int_equal(batch_builder_add(builder, &head, &v, 1, NULL), 0);
+    struct batch *b = batch_builder_finish(builder, NULL);
+    assert_int_equal(block_writer_add(writer, &b->events[0]), 0);
+    assert_int_equal(block_writer_finish(writer, &o, &block), 0);
+    frame_put(out, FRAME_BATCH, 0, strbuf_slice(&block));
+    batch_unref(b);
+    strbuf_fini(&block);
+    block_writer_destroy(writer);
+    batch_builder_destroy(builder);
+    registry_destroy(registry);
+}
+
+/* Is it taken from who b.who is, in that role? What is not is counted as refused. */
+static bool is_taken(struct bench *b, uint8_t producer, enum frame_peer role, const char *name)
+{
+    static uint64_t seq[256];
+    struct strbuf out = {0}, in = {0};
+    struct frame_pong p;
+    struct frame_origin o = test_origin(producer);
+    int fd = dial(b);
+    say_hello_as(&out, producer, role);
+    put_named(&out, producer, ++seq[producer], name);
+    frame_put_ping(&out, &(struct frame_ping){5, 6});
+    assert_true(send_all(b, fd, strbuf_slice(&out)));
+    assert_int_equal(frame_get_pong(receive(b, fd, &in, FRAME_PONG).payload, &p), 0);
+    ingest_drain(b->in);
+    const struct account *a = ledger_account(&b->ledger, &o);
+    assert_int_equal(a->passed + a->refused, seq[producer]);
+    static uint64_t refused[256];
+    bool is_refused = a->refused > refused[producer];
+    refused[producer] = a->refused;
+    (void)close(fd);
+    strbuf_fini(&out);
+    strbuf_fini(&in);
+    return !is_refused;
+}
+
+/* What sensors and guards say comes from agents and the owner, not from any user of this host. */
+static void test_reserved_names(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"cpu", "fault.state", "rule.state", "guard.state", "heartbeat"};
+    struct bench b;
+    open_bench(&b);
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        b.who = (struct access_identity){.kind = ACCESS_OWNER, .uid = 0};
+        assert_true(is_taken(&b, 1, PEER_PROGRAM, names[i]));
+        b.who = (struct access_identity){.kind = ACCESS_LOCAL, .uid = 1000};
+        assert_false(is_taken(&b, 2, PEER_PROGRAM, names[i]));
+        assert_false(is_taken(&b, 2, PEER_CONSUMER, names[i]));
+        assert_true(is_taken(&b, 3, PEER_AGENT, names[i]));
+        b.who = (struct access_identity){.kind = ACCESS_INSECURE, .uid = UINT32_MAX};
+        assert_false(is_taken(&b, 2, PEER_PROGRAM, names[i]));
+        b.who = (struct access_identity){.kind = ACCESS_AGENT, .uid = UINT32_MAX, .name = "h"};
+        assert_true(is_taken(&b, 1, PEER_PROGRAM, names[i]));
+    }
+    b.who = (struct access_identity){.kind = ACCESS_LOCAL, .uid = 1000};
+    assert_true(is_taken(&b, 2, PEER_PROGRAM, "cpus"));
+    assert_true(is_taken(&b, 2, PEER_PROGRAM, "process.signal")); /* what programs say of themselves */
+    close_bench(&b);
+}
+
+/* An order to guards is the gateway's own word. */
+static void test_orders_are_refused(void **state)
+{
+    (void)state;
+    static const enum access_kind kinds[] = {ACCESS_OWNER, ACCESS_LOCAL, ACCESS_GATEWAY, ACCESS_OPERATOR};
+    struct bench b;
+    open_bench(&b);
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+        b.who = (struct access_identity){.kind = kinds[i], .uid = UINT32_MAX, .name = "h"};
+        assert_false(is_taken(&b, 5, PEER_PROGRAM, "fault.order"));
+        assert_false(is_taken(&b, 5, PEER_AGENT, "fault.order"));
+        assert_true(is_taken(&b, 5, PEER_PROGRAM, "fault.orders") || kinds[i] == ACCESS_LOCAL);
+    }
+    close_bench(&b);
+}
+
+/* Of lines each is looked at by itself. */
+static void test_reserved_lines(void **state)
+{
+    (void)state;
+    const struct slice talk =
+        SLICE_LIT("{\"time\":\"2026-11-15T21:20:28Z\",\"name\":\"a\",\"n\":1}\n"
+                  "{\"time\":\"2026-11-15T21:20:28Z\",\"name\":\"cpu\",\"n\":2}\n"
+                  "{\"time\":\"2026-11-15T21:20:28Z\",\"name\":\"fault.order\",\"n\":3}\n"
+                  "{\"time\":\"2026-11-15T21:20:28Z\",\"name\":\"a\",\"n\":4}\n");
+    static const struct frame_origin none;
+    struct bench b;
+    open_bench(&b);
+    for (int is_owner = 0; is_owner < 2; is_owner++) {
+        b.who = (struct access_identity){.kind = is_owner ? ACCESS_OWNER : ACCESS_LOCAL, .uid = 1000};
+        int fd = dial(&b);
+        assert_true(send_all(&b, fd, talk));
+        assert_int_equal(shutdown(fd, SHUT_WR), 0);
+        for (time_t end = time(NULL) + PATIENCE_S; b.all.n && time(NULL) < end;)
+            turn(&b);
+        (void)close(fd);
+        ingest_drain(b.in);
+        assert_int_equal(ledger_account(&b.ledger, &none)->refused, is_owner ? 3 : 2);
+    }
+    struct test_archive a = test_read(b.dir);
+    assert_int_equal(a.times[0][1], 2);
+    assert_int_equal(a.times[0][2], 1); /* the owner's */
+    assert_int_equal(a.times[0][3], 0);
+    assert_int_equal(a.times[0][4], 2);
+    close_bench(&b);
+}
+
 /* Those that say nothing make room for those that come. */
 static void test_many_silent(void **state)
 {
@@ -866,23 +986,16 @@ static void test_shut_down(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_talk),
-        cmocka_unit_test(test_malformed),
-        cmocka_unit_test(test_too_large),
-        cmocka_unit_test(test_silent),
-        cmocka_unit_test(test_never_reads),
-        cmocka_unit_test(test_lines),
-        cmocka_unit_test(test_too_many),
-        cmocka_unit_test(test_shut_down),
-        cmocka_unit_test(test_lease),
-        cmocka_unit_test(test_replaced),
-        cmocka_unit_test(test_sensors),
-        cmocka_unit_test(test_last_datagrams),
-        cmocka_unit_test(test_relay),
-        cmocka_unit_test(test_not_allowed),
-        cmocka_unit_test(test_many_silent),
-        cmocka_unit_test(test_samples),
-        cmocka_unit_test(test_malformed_samples),
+        cmocka_unit_test(test_talk),           cmocka_unit_test(test_malformed),
+        cmocka_unit_test(test_too_large),      cmocka_unit_test(test_silent),
+        cmocka_unit_test(test_never_reads),    cmocka_unit_test(test_lines),
+        cmocka_unit_test(test_reserved_names), cmocka_unit_test(test_orders_are_refused),
+        cmocka_unit_test(test_reserved_lines), cmocka_unit_test(test_too_many),
+        cmocka_unit_test(test_shut_down),      cmocka_unit_test(test_lease),
+        cmocka_unit_test(test_replaced),       cmocka_unit_test(test_sensors),
+        cmocka_unit_test(test_last_datagrams), cmocka_unit_test(test_relay),
+        cmocka_unit_test(test_not_allowed),    cmocka_unit_test(test_many_silent),
+        cmocka_unit_test(test_samples),        cmocka_unit_test(test_malformed_samples),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

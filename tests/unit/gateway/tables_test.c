@@ -7,6 +7,7 @@
 #include "base/mem.h"
 #include "gateway/access_table.h"
 #include "gateway/directory_verbs.h"
+#include "gateway/fault_verbs.h"
 #include "gateway/latest.h"
 #include "gateway/subscription_verbs.h"
 #include "gateway/tables.h"
@@ -47,6 +48,7 @@ struct bench {
     struct directory_verbs *verbs;
     struct subscriptions *subscriptions;
     struct latest *latest;
+    struct fault_verbs *fault_verbs;
     struct tables *tables;
     struct registry *registry;
     struct batch_builder *builder;
@@ -102,6 +104,7 @@ static void open_bench(struct bench *b)
     assert_int_equal(directory_verbs_create(b->control, b->directory, b->subscriptions, &b->verbs), 0);
     assert_int_equal(subscription_verbs_add(b->control, b->subscriptions), 0);
     assert_int_equal(latest_add_verbs(b->latest, b->control), 0);
+    assert_int_equal(fault_verbs_create(b->control, b->latest, NULL, &b->fault_verbs), 0); /* no orders */
     control_set_directory(b->control, b->directory);
 }
 
@@ -109,6 +112,7 @@ static void close_bench(struct bench *b)
 {
     tables_destroy(b->tables);
     control_destroy(b->control);
+    fault_verbs_destroy(b->fault_verbs);
     latest_destroy(b->latest);
     directory_verbs_destroy(b->verbs);
     directory_destroy(b->directory);
@@ -213,6 +217,8 @@ static void columns_are_those_of_rows(void **state)
         }
         add_worker(&b, "node1", "6.1");
         add_event(&b, "node1", "cpu", 1);
+        add_event(&b, "node1", "fault.state", 1);
+        add_event(&b, "node1", "rule.state", 1);
         assert_non_null(ledger_account(&b.ledger, &(struct frame_origin){{7}, 1}));
     }
     close_bench(&b);

@@ -211,6 +211,38 @@ static void test_drain(void **state)
     assert_int_equal(f->rounds, 1);
 }
 
+static bool is_set(void *arg)
+{
+    return *(const bool *)arg;
+}
+
+/* While it is crowded the kernel keeps what comes, and nothing spins; only a goodbye's drain takes it. */
+static void test_held(void **state)
+{
+    struct fixture *f = *state;
+    unsigned char p[DATAGRAM_MAX];
+    bool is_crowded = true;
+    udp_hold_while(f->udp, is_set, &is_crowded);
+    for (uint64_t number = 1; number <= 3; number++) {
+        size_t n = make(f, 1, number, PACKET, p);
+        assert_int_equal(send(f->sender, p, n, 0), (ssize_t)n);
+    }
+    assert_true(event_base_loop(f->base, EVLOOP_ONCE) >= 0);
+    assert_grew(f, "0 0 0 0 0 0");
+    assert_int_equal(event_base_loop(f->base, EVLOOP_NONBLOCK), 1); /* it waits for nothing */
+    udp_go_on(f->udp);                                              /* asks again, and is held again */
+    assert_true(event_base_loop(f->base, EVLOOP_ONCE) >= 0);
+    assert_grew(f, "0 0 0 0 0 0");
+    udp_drain(f->udp);
+    assert_grew(f, "3 0 0 0 0 0");
+    size_t n = make(f, 1, 4, PACKET, p);
+    assert_int_equal(send(f->sender, p, n, 0), (ssize_t)n);
+    is_crowded = false;
+    udp_go_on(f->udp);
+    receive(f, 4);
+    assert_grew(f, "1 0 0 0 0 0");
+}
+
 static void test_malformed(void **state)
 {
     struct fixture *f = *state;
@@ -567,6 +599,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_joined, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_rounds, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_drain, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_held, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_overflow, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_log, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_addresses, set_up, tear_down),

@@ -1,0 +1,91 @@
+/* status.js - how the gateway is, in one chip: connection, loss by the ledger, lag, silent agents, faults. */
+import {html, cx, computed} from '../html.js';
+import {poll, connection} from '../poll.js';
+import {sqlObjects, askClock, directory, who} from '../api.js';
+import {count} from '../format.js';
+import {go} from '../state.js';
+import {Icon} from '../ui/basic.js';
+
+const EVERY_MS = 5000, CONFIGS_MS = 30000;
+const BEHIND = 1000; /* records that the archive has not read yet: more than a moment's */
+
+const QUESTION = `SELECT (SELECT sum(lost) + sum(refused) + sum(too_old) + sum(no_schema) FROM ledger) AS lost,
+    (SELECT sum(sender_dropped) FROM ledger) AS dropped,
+    (SELECT count(*) FROM workers) AS hosts,
+    (SELECT count(*) FROM workers WHERE state IN ('late', 'expired', 'missing')) AS silent,
+    (SELECT count(*) FROM faults WHERE state = 'firing') AS firing,
+    (SELECT count(*) FROM sensors WHERE status = 'failed') AS failed`;
+
+/* Hosts whose agent has refused its newest configuration and goes on with the one before. */
+const REFUSED = `SELECT host, why, state, max(time) FROM agent_state WHERE time > at('now-30d') AND state IN ('refused', 'reloaded', 'started') GROUP BY host`;
+
+let hasStates = false;
+
+export async function refusedConfigs(options)
+{
+    hasStates ||= (await sqlObjects("SELECT 1 FROM tables WHERE name = 'agent_state'", options)).length > 0;
+    return hasStates ? (await sqlObjects(REFUSED, options)).filter(r => r.state === 'refused') : [];
+}
+
+let shared = null, configs = null;
+
+/* Who may not look up every host has no status; the rest of the chip is there all the same. */
+function noStatus(e)
+{
+    if (e.status === 403)
+        return [];
+    throw e;
+}
+
+/* The poll of the whole frame; begins when somebody is signed in. */
+export function frameStatus()
+{
+    shared ??= poll('frame', EVERY_MS, async ({signal}) => {
+        if (who.peek().state !== 'in')
+            return null;
+        const sent = performance.now();
+        const [row] = await sqlObjects(QUESTION, {signal});
+        const took = performance.now() - sent;
+        const [[status]] = await Promise.all([directory('status', {}, {signal}).catch(noStatus), askClock({signal})]);
+        return {...row, took, behind: status?.['archive.lag_records'] ?? 0};
+    });
+    configs ??= poll('configs', CONFIGS_MS, options => who.peek().state === 'in' ? refusedConfigs(options) : []);
+    return shared;
+}
+
+/* {look, icon, parts: [text], title} */
+const summary = computed(() => {
+    const state = connection.value, s = shared?.value.value;
+    if (state !== 'ok')
+        return {look: state === 'lost' ? 'error' : 'warn', icon: state === 'lost' ? 'cross' : 'clock', parts: [state === 'lost' ? 'Connection lost' : 'Reconnecting …']};
+    if (!s)
+        return {look: 'off', icon: 'clock', parts: ['Connecting …']};
+    const parts = [];
+    if (s.firing)
+        parts.push(`${s.firing} firing`);
+    parts.push(`lost ${count(s.lost ?? 0)}`);
+    if (s.silent)
+        parts.push(`${s.silent} of ${s.hosts} silent`);
+    else
+        parts.push(`${s.hosts} ${s.hosts === 1 ? 'host' : 'hosts'}`);
+    if (s.failed)
+        parts.push(`${s.failed} failed`);
+    if (s.behind > BEHIND)
+        parts.push(`archive ${count(s.behind)} behind`);
+    const refused = configs?.value.value?.length;
+    if (refused)
+        parts.push(`${refused} ${refused === 1 ? 'configuration' : 'configurations'} refused`);
+    parts.push(`${Math.round(s.took)} ms`);
+    const look = s.firing || s.silent ? 'error' : s.lost || s.failed || s.behind > BEHIND || refused ? 'warn' : 'ok';
+    return {look, icon: look === 'ok' ? 'ok' : look === 'warn' ? 'triangle' : 'cross', parts};
+});
+
+export function StatusChip()
+{
+    frameStatus();
+    const {look, icon, parts} = summary.value;
+    const dropped = shared.value.value?.dropped;
+    return html`<button type="button" class=${cx('status chip', look)} onClick=${() => go('system')}
+        title=${`The gateway: ${parts.join(', ')}${dropped ? `; senders dropped ${count(dropped)}` : ''}. Click for the System page.`}>
+        <${Icon} name=${icon} /><span class="status-parts">${parts.map((p, i) => html`<span key=${i}>${p}</span>`)}</span></button>`;
+}

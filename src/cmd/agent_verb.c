@@ -15,6 +15,8 @@ static const struct option_spec table[] = {
     {'s', "set", OPTION_TEXTS, "KEY=VALUE", AT(settings), "change a configuration key, e.g. `disk.every=5s`"},
     {0, "guest", OPTION_FLAG, NULL, AT(is_guest),
      "keep nothing on this host's disks; leave to a resident agent"},
+    {0, "token-file", OPTION_FILE, "FILE", AT(token_file),
+     "a guest's: join with the token in FILE; key and certificate stay in memory"},
     {0, "ready-file", OPTION_FILE, "FILE", AT(ready_file), "write FILE once everything runs"},
     {'q', "quiet", OPTION_FLAG, NULL, AT(quiet), "say nothing but errors"},
     {0},

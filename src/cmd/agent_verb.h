@@ -7,7 +7,7 @@
 #include "cmd/verbs.h"
 
 struct agent_main {
-    const char *config, *gateway, *output, *ready_file;
+    const char *config, *gateway, *output, *ready_file, *token_file;
     struct option_texts settings;
     bool is_guest, quiet;
 };

@@ -154,6 +154,18 @@ static void end_record(struct archiver *a)
     a->record = 0;
 }
 
+/* All that is settled has been read: records behind the last batch hold nothing for the archive (counts,
+ * leases, checkpoints), and it is not behind by them. */
+static void end_reading(struct archiver *a, uint64_t settled)
+{
+    uint64_t done = journal_batches_done(a->batches);
+    end_record(a);
+    done = done < settled ? done : settled;
+    pthread_mutex_lock(&a->lock);
+    a->appended = done > a->appended ? done : a->appended;
+    pthread_mutex_unlock(&a->lock);
+}
+
 static int append(struct archiver *a, const struct journal_batch *item)
 {
     const struct batch *b = item->batch;
@@ -208,11 +220,15 @@ static bool read_some(struct archiver *a, uint64_t number, uint64_t settled)
         r = next_item(a, settled);
         if (r < 0)
             break;
-        bool is_next = r == 0 || a->item.first != a->record;
+        if (r == 0) {
+            end_reading(a, settled);
+            return false;
+        }
+        bool is_next = a->item.first != a->record;
         if (is_next)
             end_record(a);
-        if (r == 0 || (is_next && n >= BETWEEN_TICKS))
-            return r > 0;
+        if (is_next && n >= BETWEEN_TICKS)
+            return true;
         r = take(a);
     }
     say(a, r, "can't go on");

@@ -1,22 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* gridline config: the configuration of the agent, or of the gateway, checked, shown and explained. */
+/* gridline config: the configuration of the agent, of the gateway or of the guard, checked, shown and
+ * explained. */
 #include "agent/config.h"
 #include "gateway/config.h"
+#include "guard/guard.h"
 
 #include "cmd/file.h"
+#include "cmd/guard_actions.h"
 #include "cmd/say.h"
 #include "cmd/verbs.h"
 
 struct config_options {
-    bool effective, is_gateway;
+    bool effective, is_gateway, is_guard;
     const char *format;
     struct option_texts settings;
 };
 
-/* One of both. */
+/* One of them. */
 struct loaded {
     struct agent_config *agent;
     struct gateway_config *gateway;
+    struct guard_config *guard;
 };
 
 static void say_problem(void *arg, const char *message)
@@ -38,6 +42,7 @@ static bool load(const struct config_options *o, const char *file, struct loaded
     struct diag why = {0};
     *out = (struct loaded){.agent = NULL};
     int r = o->is_gateway ? gateway_config_load(&flags, &out->gateway, &why)
+            : o->is_guard ? guard_config_load(&flags, &out->guard, &why)
                           : config_load(&flags, &out->agent, &why);
     if (r < 0 && problems == CONFIG_PROBLEMS_MAX)
         say("there may be more than these %d", CONFIG_PROBLEMS_MAX);
@@ -48,6 +53,30 @@ static void unload(struct loaded *l)
 {
     config_destroy(l->agent);
     gateway_config_destroy(l->gateway);
+    guard_config_destroy(l->guard);
+}
+
+/* How many there are of what matters most, and what it is called. */
+static size_t count(const struct loaded *l, const char **what)
+{
+    size_t n = 0;
+    if (l->gateway) {
+        *what = "observer";
+        return l->gateway->n_observers;
+    }
+    if (l->guard) {
+        *what = "rule";
+        return l->guard->n_rules;
+    }
+    *what = "sensor";
+    for (size_t i = 0; i < l->agent->n_sensors; i++)
+        n += l->agent->sensors[i].mode != MODE_OFF;
+    return n;
+}
+
+static const char *usual_file(const struct config_options *o)
+{
+    return o->is_gateway ? GATEWAY_CONFIG_FILE : o->is_guard ? GUARD_CONFIG_FILE : CONFIG_FILE;
 }
 
 static int check(const struct config_options *o, enum config_form form, const char *file)
@@ -56,12 +85,15 @@ static int check(const struct config_options *o, enum config_form form, const ch
     struct loaded l;
     if (!load(o, file, &l))
         return EXIT_FAILED;
-    size_t n = o->is_gateway ? l.gateway->n_observers : 0;
-    for (size_t i = 0; !o->is_gateway && i < l.agent->n_sensors; i++)
-        n += l.agent->sensors[i].mode != MODE_OFF;
-    const char *usual = o->is_gateway ? GATEWAY_CONFIG_FILE : CONFIG_FILE;
-    say_plain("%s: no problem, %zu %s%s", file ? file : usual, n, o->is_gateway ? "observer" : "sensor",
-              n == 1 ? "" : "s");
+    const char *what;
+    struct diag why = {0};
+    size_t n = count(&l, &what);
+    if (l.guard && guard_check_all(l.guard, &why) < 0) {
+        say("%s", why.message);
+        unload(&l);
+        return EXIT_FAILED;
+    }
+    say_plain("%s: no problem, %zu %s%s", file ? file : usual_file(o), n, what, n == 1 ? "" : "s");
     unload(&l);
     return EXIT_OK;
 }
@@ -72,8 +104,10 @@ static int show(const struct config_options *o, enum config_form form, const cha
     struct loaded l;
     if (!load(o, file, &l))
         return EXIT_FAILED;
-    if (o->is_gateway)
+    if (l.gateway)
         gateway_config_show(l.gateway, form, o->effective, &text);
+    else if (l.guard)
+        guard_config_show(l.guard, form, o->effective, &text);
     else
         config_show(l.agent, form, o->effective, &text);
     unload(&l);
@@ -85,6 +119,7 @@ static int explain(const struct config_options *o, enum config_form form, const 
     struct strbuf text = {0};
     struct diag why = {0};
     int r = o->is_gateway ? gateway_config_explain(key, form, &text, &why)
+            : o->is_guard ? guard_config_explain(key, form, &text, &why)
                           : config_explain(key, form, &text, &why);
     if (r < 0) {
         strbuf_fini(&text);
@@ -105,6 +140,10 @@ static int config_run(void *state, struct operands words)
 {
     const struct config_options *o = state;
     enum config_form form = CONFIG_FORM_TEXT;
+    if (o->is_gateway && o->is_guard) {
+        say("--gateway or --guard, not both");
+        return EXIT_USAGE;
+    }
     if (o->format && strcmp(o->format, "json") == 0) {
         form = CONFIG_FORM_JSON;
     } else if (o->format && strcmp(o->format, "text") != 0) {
@@ -126,6 +165,7 @@ static int config_run(void *state, struct operands words)
 
 static const struct option_spec table[] = {
     {0, "gateway", OPTION_FLAG, NULL, AT(is_gateway), "the gateway's configuration, not the agent's"},
+    {0, "guard", OPTION_FLAG, NULL, AT(is_guard), "the guard's"},
     {'e', "effective", OPTION_FLAG, NULL, AT(effective), "show where each value came from"},
     {'s', "set", OPTION_TEXTS, "KEY=VALUE", AT(settings),
      "set a key as the daemon's own flag does; a list is separated by commas; can be given again"},
@@ -142,6 +182,8 @@ static const struct example examples[] = {
     {"gridline config explain sensor", "The keys that every sensor has"},
     {"gridline config check --gateway", "Is " GATEWAY_CONFIG_FILE " in order?"},
     {"gridline config explain --gateway observer", "What the gateway can do with events"},
+    {"gridline config check --guard ./guard.conf", "Can every rule and action be used?"},
+    {"gridline config explain --guard rule", "What a rule can be told"},
     {NULL, NULL},
 };
 
@@ -162,7 +204,11 @@ const struct verb verb_config = {
         "With `--gateway` the same for the gateway: " GATEWAY_CONFIG_FILE
         ", `gateway.d/*.conf`, `GRIDLINE_GATEWAY_`; sections are `lease`, `ledger` and `observer`, its own "
         "keys "
-        "`gateway`.",
+        "`gateway`.\n"
+        "With `--guard` for the guard: " GUARD_CONFIG_FILE
+        ", `guard.d/*.conf`, `GRIDLINE_GUARD_`; sections are `rule NAME` and, for each action, `ACTUATOR "
+        "NAME` (`gridline act "
+        "--list`); its own keys are `guard`, those of every action `action`. `check` compiles every rule.",
     .operand_kind = OPERAND_WORDS,
     .operands_min = 1,
     .operands_max = 2,

@@ -7,9 +7,12 @@
 #include "base/log.h"
 #include "cmd/archiver.h"
 #include "cmd/gateway_verb.h"
+#include "cmd/gateway_viewer.h"
 #include "cmd/manual.h"
+#include "cmd/program.h"
 #include "gateway/config.h"
 #include "gateway/gateway.h"
+#include "gridline/gridline.h"
 
 #include <malloc.h>
 #include <signal.h>
@@ -217,12 +220,34 @@ static struct gateway_options gateway_options(const struct gateway_config *c)
                                     .access = c->access,
                                     .n_access = c->n_access,
                                     .tokens = c->tokens,
-                                    .n_tokens = c->n_tokens};
+                                    .n_tokens = c->n_tokens,
+                                    .version = gridline_version()};
+}
+
+/* What tests rules for the page: this program's sibling, with the archive's folder. */
+struct rule_tester {
+    struct strbuf program, socket;
+    const char *argv[14];
+};
+
+static const char *const *rule_tester_open(struct rule_tester *t, const struct gateway_config *c)
+{
+    if (!*c->archive.dir || program_find("gridline", &t->program) < 0)
+        return NULL; /* its verb is not there then */
+    strbuf_printf(&t->socket, "--gateway=unix:%s", c->socket);
+    const char *const argv[] = {t->program.p, "rule",         "test",  "-",
+                                "--archive",  c->archive.dir, "--all", "--format",
+                                "json",       "--memory",     "1GiB",  *c->socket ? t->socket.p : NULL,
+                                NULL};
+    memcpy(t->argv, argv, sizeof argv);
+    return t->argv;
 }
 
 static int serve(const struct gateway_config *c)
 {
     struct archive_part archive = {.archiver = NULL};
+    struct gateway_viewer viewer = {.folder = -1};
+    struct rule_tester tester = {.argv = {NULL}};
     struct gateway_options options = gateway_options(c);
     struct gateway *g = NULL;
     struct diag why = {0};
@@ -232,6 +257,10 @@ static int serve(const struct gateway_config *c)
     if (r == 0)
         r = open_archive(c, &archive, &why);
     options.archive = archive.queries ? &archive.ops : NULL;
+    if (r == 0 && c->viewer)
+        r = gateway_viewer_open(&viewer, c->viewer_dir, &why);
+    options.assets = c->viewer ? &viewer.ops : NULL;
+    options.rule_test = rule_tester_open(&tester, c);
     if (r == 0)
         r = gateway_create(&options, &g, &why);
     if (r == 0 && archive.queries)
@@ -242,6 +271,9 @@ static int serve(const struct gateway_config *c)
         log_error("%s", why.message);
     gateway_destroy(g);
     close_archive(&archive);
+    gateway_viewer_close(&viewer);
+    strbuf_fini(&tester.program);
+    strbuf_fini(&tester.socket);
     return r < 0 ? EXIT_FAILED : EXIT_OK;
 }
 

@@ -7,7 +7,7 @@
 #include "base/log.h"
 #include "helper/fetch.h"
 #include "helper/serve.h"
-#include "sensor/strays.h"
+#include "base/strays.h"
 
 #include <unistd.h>
 

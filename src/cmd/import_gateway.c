@@ -10,6 +10,7 @@
 #include "cmd/say.h"
 #include "cmd/stop.h"
 #include "event/block.h"
+#include "event/reserved.h"
 
 #include <errno.h>
 #include <unistd.h>
@@ -105,12 +106,21 @@ static int send_block(struct gateway_target *t, struct batch_origin *origin)
     return report(r, &why);
 }
 
+/* Orders to guards are taken from nobody (docs/access.md), and a block is refused as a whole: one that was
+ * kept with other events goes in a block of its own. */
+static bool is_order(const struct event *e)
+{
+    return slice_eq(e->schema->name, SLICE_LIT(RESERVED_ORDER));
+}
+
 static int send_events(struct gateway_target *t, const struct event *events, size_t n,
                        struct batch_origin origin)
 {
     int r = 0;
     for (size_t i = 0; i < n && r == 0;) {
-        int added = block_writer_add(t->writer, &events[i]);
+        bool is_alone = is_order(&events[i]) || (i && is_order(&events[i - 1]));
+        int added =
+            is_alone && block_writer_count(t->writer) ? E_LIMIT : block_writer_add(t->writer, &events[i]);
         i += added == 0;
         if (added == E_LIMIT && block_writer_count(t->writer))
             r = send_block(t, &origin); /* it is full */

@@ -18,12 +18,13 @@
 static const struct verb verb_help, verb_version;
 
 static const struct verb *const verbs[] = {
-    &verb_run,           &verb_sense,   &verb_agent,   &verb_gateway, &verb_tail,    &verb_latest,
-    &verb_summary,       &verb_sql,     &verb_collect, &verb_hosts,   &verb_sensors, &verb_schemas,
-    &verb_subscriptions, &verb_ledger,  &verb_access,  &verb_worker,  &verb_sensor,  &verb_activate,
-    &verb_log,           &verb_convert, &verb_merge,   &verb_import,  &verb_export,  &verb_baseline,
-    &verb_config,        &verb_init,    &verb_token,   &verb_join,    &verb_doctor,  &verb_help,
-    &verb_archive,       &verb_version,
+    &verb_run,           &verb_demo,     &verb_sense,    &verb_agent,   &verb_gateway, &verb_guard,   &verb_tail,
+    &verb_latest,        &verb_summary,  &verb_sql,     &verb_collect, &verb_faults,  &verb_ack,
+    &verb_silence,       &verb_rule,     &verb_audit,   &verb_hosts,   &verb_sensors, &verb_schemas,
+    &verb_subscriptions, &verb_ledger,   &verb_access,  &verb_worker,  &verb_sensor,  &verb_act,
+    &verb_activate,      &verb_log,      &verb_convert, &verb_merge,   &verb_import,  &verb_export,
+    &verb_archive,       &verb_baseline, &verb_config,  &verb_init,    &verb_token,   &verb_join,
+    &verb_launch,        &verb_pinhole,  &verb_doctor,  &verb_viewer,  &verb_help,    &verb_version,
 };
 static const struct verb_list all_verbs = {verbs, sizeof verbs / sizeof *verbs};
 
@@ -178,6 +179,7 @@ int main(int argc, char **argv)
     const struct verb *v = find_verb(verb_of_flag(argv[1]));
     if (!v)
         return EXIT_USAGE;
-    stop_catch();
+    if (!v->program) /* another program has its own way, and its signals as they came */
+        stop_catch();
     return run_verb(v, argc - 2, argv + 2);
 }

@@ -92,15 +92,26 @@ bool part_is_ready(const struct part *p)
     return p->pid && stat(p->ready.p, &s) == 0 && s.st_size > 0;
 }
 
+static sigset_t awaited(void)
+{
+    static const int all[] = {SIGCHLD, SIGINT, SIGTERM, SIGHUP};
+    sigset_t set;
+    (void)sigemptyset(&set);
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        (void)sigaddset(&set, all[i]);
+    return set;
+}
+
+void part_block_signals(void)
+{
+    sigset_t set = awaited();
+    (void)sigprocmask(SIG_BLOCK, &set, NULL); /* can't fail with these arguments */
+}
+
 int part_wait(int64_t timeout_ns)
 {
     const struct timespec limit = {timeout_ns / NS_PER_S, timeout_ns % NS_PER_S};
-    sigset_t set;
-    (void)sigemptyset(&set);
-    (void)sigaddset(&set, SIGCHLD);
-    (void)sigaddset(&set, SIGINT);
-    (void)sigaddset(&set, SIGTERM);
-    (void)sigaddset(&set, SIGHUP);
+    sigset_t set = awaited();
     int signo = sigtimedwait(&set, NULL, &limit);
     return signo < 0 ? 0 : signo;
 }

@@ -2,7 +2,7 @@
 /* part.h - a program that another one of gridline's keeps running: started, found ready, started again when
  * it dies, and ended.
  *
- * The owner blocks SIGCHLD and the signals that are to end it, and waits for them in part_wait. A part is in
+ * The owner blocks SIGCHLD and the signals that are to end it (part_block_signals), and waits for them in part_wait. A part is in
  * a process group of its own, so that Ctrl-C reaches the owner alone, which ends its parts in order; it is
  * sent SIGTERM by the kernel if its owner is killed. One thread. */
 #ifndef GRIDLINE_CMD_PART_H
@@ -38,6 +38,8 @@ void part_fini(struct part *p); /* it has ended */
 int part_start(struct part *p);
 bool part_is_ready(const struct part *p);
 
+/* The signals that part_wait waits for: once, before the first part is started. */
+void part_block_signals(void);
 /* Waits until something happens, at most that long: the signal that is to end the owner; SIGCHLD: some part
  * may have ended (part_look); 0: the time is over. */
 int part_wait(int64_t timeout_ns);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* gridline run: a gateway and an agent on this host, for whoever wants to look at it now. They are the
- * programs of a grid, with their defaults and without its configuration: loopback alone, state in one folder.
+/* gridline run: a gateway, an agent and a guard on this host, for whoever wants to look at it now. They are
+ * the programs of a grid, with their defaults and without its configuration: loopback alone, state in one
+ * folder.
  */
 #include "base/clock.h"
 #include "base/directory.h"
@@ -20,12 +21,12 @@
 #include <sys/file.h>
 #include <unistd.h>
 
-enum { PORT = 14830, START_S = 30, LOOK_MS = 20, LIVE_S = 10, ADDRESS_BYTES = 4096 };
+enum { PORT = 14830, START_S = 30, LOOK_MS = 20, LIVE_S = 10, ADDRESS_BYTES = 4096, PARTS = 3 };
 
 struct run_options {
-    const char *dir, *format;
+    const char *dir, *format, *guard_config;
     uint64_t port;
-    struct option_texts agent, gateway;
+    struct option_texts agent, gateway, guard;
     bool is_quiet, is_verbose;
 };
 
@@ -36,7 +37,7 @@ struct here {
     struct strbuf socket;       /* the gateway's, "unix:..." */
     struct strbuf addresses;    /* the gateway's, a line each */
     int lock;                   /* -1 = not taken */
-    struct part gateway, agent;
+    struct part gateway, agent, guard;
 };
 
 /* ---------------------------------------------------------------- places */
@@ -113,13 +114,13 @@ static int make_places(struct here *h)
 
 /* ---------------------------------------------------------------- parts */
 
-static void prepare(struct here *h, struct part *p, const char *name, const char *program)
+static void prepare(struct here *h, struct part *p, const char *name, const char *program, const char *config)
 {
     p->name = name;
     p->program = program;
     strbuf_printf(&p->ready, "%s/%s.ready", h->dir.p, name);
     part_add(p, "--config");
-    part_add(p, "/dev/null");
+    part_add(p, "%s", config);
     part_add(p, "--ready-file");
     part_add(p, "%s", p->ready.p);
     part_add(p, "--set");
@@ -244,7 +245,7 @@ static int start_gateway(struct here *h, int *signo)
 {
     struct part *p = &h->gateway;
     uint64_t port = h->options->port;
-    prepare(h, p, "gateway", "gridline-gateway");
+    prepare(h, p, "gateway", "gridline-gateway", "/dev/null");
     part_add(p, "--set");
     part_add(p, "http=127.0.0.1:%" PRIu64, port ? port + 1 : 0);
     add_settings(p, &h->options->gateway);
@@ -268,6 +269,15 @@ static void keep_addresses(struct here *h, struct slice first)
     }
 }
 
+/* Its sockets are those of this run: the gateway's and the agent's are in run_dir. */
+static int start_guard(struct here *h, int *signo)
+{
+    const char *config = h->options->guard_config ? h->options->guard_config : "/dev/null";
+    prepare(h, &h->guard, "guard", "gridline-guard", config);
+    add_settings(&h->guard, &h->options->guard);
+    return start_first(&h->guard, signo);
+}
+
 static int start_all(struct here *h, int *signo)
 {
     int code = start_gateway(h, signo);
@@ -275,14 +285,14 @@ static int start_all(struct here *h, int *signo)
     if (code != EXIT_OK || *signo || !next_address(&rest, &first))
         return code;
     keep_addresses(h, first);
-    prepare(h, &h->agent, "agent", "gridline-agent");
+    prepare(h, &h->agent, "agent", "gridline-agent", "/dev/null");
     add_settings(&h->agent, &h->options->agent);
     part_add(&h->agent, "--gateway");
     part_add(&h->agent, "%.*s", SLICE_ARG(first));
     code = start_first(&h->agent, signo);
     if (code == EXIT_OK && !*signo)
         wait_until_live(h, signo);
-    return code;
+    return code == EXIT_OK && !*signo ? start_guard(h, signo) : code;
 }
 
 /* ---------------------------------------------------------------- telling */
@@ -308,25 +318,56 @@ static int tell_where(const struct here *h)
         add_row(t, "gateway", h->gateway.pid, address);
     strbuf_printf(&socket, "unix:%s/agent.sock", h->run_dir.p);
     add_row(t, "agent", h->agent.pid, strbuf_slice(&socket));
+    strbuf_reset(&socket);
+    strbuf_printf(&socket, "unix:%s/guard.sock", h->run_dir.p);
+    add_row(t, "guard", h->guard.pid, strbuf_slice(&socket));
     strbuf_fini(&socket);
     int r = table_finish(t);
     table_destroy(t);
     return r < 0 ? EXIT_FAILED : EXIT_OK;
 }
 
+static int take_address(void *arg, const struct frame_answer *row)
+{
+    strbuf_add_slice(arg, args_text(row->args, "address"));
+    return 0;
+}
+
+/* Where the viewer is, with a key that signs in; nothing where there is none. */
+static void tell_viewer(const struct here *h)
+{
+    const struct ask_options options = {
+        .gateway = h->socket.p, .prog = "gridline-run", .timeout_ns = 2 * NS_PER_S};
+    const struct ask_question q = {.verb = SLICE_LIT("viewer.key")};
+    struct strbuf address = {0};
+    struct ask_end end;
+    struct ask *a;
+    if (ask_open(&options, &a, NULL) < 0)
+        return;
+    if (ask_run(a, &q, take_address, &address, &end, NULL) == 0 && address.n)
+        say_plain(
+            "\nSee it in a browser (the address works once; `gridline viewer%s%s` prints another):\n    %s",
+            h->options->dir ? " --gateway " : "", h->options->dir ? h->socket.p : "", address.p);
+    ask_close(a);
+    strbuf_fini(&address);
+}
+
 /* With a folder of one's own, commands have to be told where. */
 static void tell_next(const struct here *h)
 {
-    struct strbuf gateway = {0};
-    if (h->options->dir)
+    struct strbuf gateway = {0}, socket = {0};
+    if (h->options->dir) {
         strbuf_printf(&gateway, " --gateway %s", h->socket.p);
-    const char *where = strbuf_slice(&gateway).p;
+        strbuf_printf(&socket, " --guard unix:%s/guard.sock", h->run_dir.p);
+    }
+    const char *where = strbuf_slice(&gateway).p, *guard = strbuf_slice(&socket).p;
     say_plain(
         "\nThis is host %s; the events and all else are kept in %s. Ctrl-C ends it.\nFrom another terminal:\n"
         "    gridline hosts%s\n    gridline tail -e vector%s\n    gridline sensor list --all%s\n"
-        "    gridline ledger%s",
-        host_name(), h->dir.p, where, where, where, where);
+        "    gridline ledger%s\n    gridline faults%s",
+        host_name(), h->dir.p, where, where, where, where, guard);
     strbuf_fini(&gateway);
+    strbuf_fini(&socket);
 }
 
 /* ---------------------------------------------------------------- running */
@@ -344,10 +385,10 @@ static void restart(struct part *p, int64_t now_ns)
     }
 }
 
-static int64_t until_next_ns(const struct part *const parts[2], int64_t now_ns)
+static int64_t until_next_ns(struct part *const parts[PARTS], int64_t now_ns)
 {
     int64_t next_ns = 3600 * NS_PER_S;
-    for (size_t i = 0; i < 2; i++) {
+    for (size_t i = 0; i < PARTS; i++) {
         int64_t left = parts[i]->again_ns ? parts[i]->again_ns - now_ns : next_ns;
         next_ns = left < next_ns ? left : next_ns;
     }
@@ -357,24 +398,24 @@ static int64_t until_next_ns(const struct part *const parts[2], int64_t now_ns)
 /* Until a signal comes. */
 static void keep(struct here *h)
 {
-    struct part *const parts[] = {&h->gateway, &h->agent};
+    struct part *const parts[PARTS] = {&h->gateway, &h->agent, &h->guard};
     for (int signo = SIGCHLD; signo == 0 || signo == SIGCHLD;) {
         int64_t now = clock_mono_ns();
-        for (size_t i = 0; i < 2; i++) {
+        for (size_t i = 0; i < PARTS; i++) {
             if (part_look(parts[i]))
                 say_end(parts[i], "", "; it is started again");
             restart(parts[i], now);
         }
-        signo = part_wait(until_next_ns((const struct part *const *)parts, now));
+        signo = part_wait(until_next_ns(parts, now));
     }
 }
 
-/* The agent first: its last events and its goodbye are taken. */
+/* The gateway last: the others' last events and goodbyes are taken. */
 static int end_all(struct here *h)
 {
-    struct part *const parts[] = {&h->agent, &h->gateway};
+    struct part *const parts[PARTS] = {&h->guard, &h->agent, &h->gateway};
     int code = EXIT_OK;
-    for (size_t i = 0; i < 2; i++) {
+    for (size_t i = 0; i < PARTS; i++) {
         if (!part_stop(parts[i])) {
             say("the %s did not end by itself and was killed", parts[i]->name);
             code = EXIT_FAILED;
@@ -382,16 +423,6 @@ static int end_all(struct here *h)
         part_fini(parts[i]);
     }
     return code;
-}
-
-static void block_signals(void)
-{
-    static const int all[] = {SIGCHLD, SIGINT, SIGTERM, SIGHUP};
-    sigset_t set;
-    (void)sigemptyset(&set);
-    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
-        (void)sigaddset(&set, all[i]);
-    (void)sigprocmask(SIG_BLOCK, &set, NULL); /* can't fail with these arguments */
 }
 
 static int run_here(struct here *h)
@@ -403,8 +434,10 @@ static int run_here(struct here *h)
     if (code == EXIT_OK && !signo && !h->options->is_quiet)
         code = tell_where(h);
     if (code == EXIT_OK && !signo) {
-        if (!h->options->is_quiet)
+        if (!h->options->is_quiet) {
+            tell_viewer(h);
             tell_next(h);
+        }
         keep(h);
     }
     int end = end_all(h);
@@ -423,7 +456,7 @@ static int run_run(void *state, struct operands unused)
     }
     if (!table_format(o->format, &h.table_options.encoding))
         return EXIT_USAGE;
-    block_signals();
+    part_block_signals();
     int code = run_here(&h);
     if (h.lock >= 0)
         (void)close(h.lock);
@@ -447,10 +480,14 @@ static const struct option_spec table[] = {
      "change a configuration key of the agent, e.g. `disk.every=5s`"},
     {0, "set-gateway", OPTION_TEXTS, "KEY=VALUE", AT(gateway),
      "change one of the gateway, e.g. `journal_max=100MiB`"},
+    {0, "set-guard", OPTION_TEXTS, "KEY=VALUE", AT(guard),
+     "change one of the guard, e.g. `heartbeat.timeout=30s`"},
+    {0, "guard-config", OPTION_FILE, "FILE", AT(guard_config),
+     "rules and actions of the guard, besides the default rules"},
     {'t', "format", OPTION_TEXT, "FORMAT", AT(format),
      "say what is where as `table` (default), `json`, `csv`, `ulm`, `xml`, or another of the formats"},
     {'v', "verbose", OPTION_FLAG, NULL, AT(is_verbose),
-     "show everything that agent and gateway have to say, not errors alone"},
+     "show everything that they have to say, not errors alone"},
     {'q', "quiet", OPTION_FLAG, NULL, AT(is_quiet), "say nothing but errors"},
     {0},
 };
@@ -467,18 +504,19 @@ static const struct example examples[] = {
 
 const struct verb verb_run = {
     .name = "run",
-    .summary = "agent and gateway here, now",
+    .summary = "agent, gateway and guard here, now",
     .operands = "",
-    .description = "Starts a gateway and an agent on this host that need no configuration and use none: the "
-                   "gateway listens on "
-                   "loopback alone, the agent runs its default sensors. When both are ready it says where "
-                   "they are, and then keeps "
-                   "them running: one that dies is started again, after a while if it dies again.\n"
-                   "In the foreground, until SIGINT (Ctrl-C), SIGTERM or SIGHUP; then both end, the agent "
-                   "first, and nothing is left "
-                   "but the events. A second signal kills them. If it is killed itself, they end, too.\n"
-                   "As root or as any user. One runs in a folder at a time.\n"
-                   "Ends with 1 if a part does not start, or had to be killed.",
+    .description =
+        "Starts a gateway, an agent and a guard on this host that need no configuration and use "
+        "none: the gateway listens on loopback alone, the agent runs its default sensors, the guard "
+        "judges by its default rules and does nothing but say so. When all are ready it says where "
+        "they are, and then keeps "
+        "them running: one that dies is started again, after a while if it dies again.\n"
+        "In the foreground, until SIGINT (Ctrl-C), SIGTERM or SIGHUP; then they end, the gateway "
+        "last, and nothing is left "
+        "but the events. A second signal kills them. If it is killed itself, they end, too.\n"
+        "As root or as any user. One runs in a folder at a time.\n"
+        "Ends with 1 if a part does not start, or had to be killed.",
     .options = table,
     .examples = examples,
     .lists_formats = true,

@@ -15,7 +15,7 @@
 #include <poll.h>
 #include <unistd.h>
 
-enum { STEP_MS = 250, PROGRESS_AFTER_MS = 1000, GATEWAY_TABLES = 8 };
+enum { STEP_MS = 250, PROGRESS_AFTER_MS = 1000, GATEWAY_TABLES = 16 };
 static const int64_t ns_per_ms = 1000000;
 
 struct sql_source {

@@ -34,7 +34,7 @@ struct table {
     struct row *first, **last; /* what waits */
     struct column columns[ARGS_MAX + 1];
     size_t n_columns;
-    bool has_head;
+    bool has_head, has_colours;
     struct strbuf line, cell;
     /* Of events: */
     struct output *out;
@@ -66,11 +66,19 @@ static struct column *add_column(struct table *t, struct slice name, size_t cut)
     return c;
 }
 
+/* https://no-color.org */
+static bool may_colour(void)
+{
+    const char *no = getenv("NO_COLOR"), *term = getenv("TERM");
+    return isatty(STDOUT_FILENO) && !(no && *no) && !(term && strcmp(term, "dumb") == 0);
+}
+
 struct table *table_create(const struct table_options *o)
 {
     struct table *t = mem_alloc(sizeof *t);
     t->options = o;
     t->last = &t->first;
+    t->has_colours = o->colour && !o->encoding && may_colour();
     for (const struct table_column *c = o->columns; c && c->name; c++) {
         struct column *new = add_column(t, slice_str(c->name), c->cut);
         if (new)
@@ -124,6 +132,63 @@ static void forget_rows(struct table *t)
     t->first = NULL;
     t->last = &t->first;
     arena_reset(&t->arena);
+}
+
+/* ---------------------------------------------------------------- sorting */
+
+static int compare_text(struct slice a, struct slice b)
+{
+    size_t n = a.n < b.n ? a.n : b.n;
+    int r = n ? memcmp(a.p, b.p, n) : 0;
+    return r ? r : (a.n > b.n) - (a.n < b.n);
+}
+
+static int compare_rows(const struct table_order *by, const struct row *a, const struct row *b)
+{
+    for (; by->name; by++) {
+        int r = compare_text(args_text(a->args, by->name), args_text(b->args, by->name));
+        if (r)
+            return by->is_down ? -r : r;
+    }
+    return 0;
+}
+
+/* Two sorted lists as one; of rows that are alike a's come first. */
+static struct row *merge(const struct table_order *by, struct row *a, struct row *b)
+{
+    struct row *first = NULL, **last = &first;
+    while (a && b) {
+        struct row **least = compare_rows(by, a, b) <= 0 ? &a : &b;
+        *last = *least;
+        last = &(*least)->next;
+        *least = (*least)->next;
+    }
+    *last = a ? a : b;
+    return first;
+}
+
+/* From the bottom up: runs[i] is empty or a list of 2^i rows. */
+static void sort_rows(struct table *t)
+{
+    struct row *runs[64] = {0}, *all = NULL, *next;
+    if (!t->options->order)
+        return;
+    for (struct row *r = t->first; r; r = next) {
+        struct row *carry = r;
+        size_t i = 0;
+        next = r->next;
+        r->next = NULL;
+        for (; runs[i]; i++) {
+            carry = merge(t->options->order, runs[i], carry);
+            runs[i] = NULL;
+        }
+        runs[i] = carry;
+    }
+    for (size_t i = 0; i < sizeof runs / sizeof *runs; i++)
+        all = merge(t->options->order, runs[i], all);
+    t->first = all;
+    for (t->last = &t->first; *t->last;)
+        t->last = &(*t->last)->next;
 }
 
 /* ---------------------------------------------------------------- as a table */
@@ -185,14 +250,19 @@ static void add_padding(struct strbuf *line, size_t n)
         strbuf_add_char(line, ' ');
 }
 
-static void add_cell(struct table *t, const struct column *c, struct slice text, bool is_number)
+static void add_cell(struct table *t, const struct column *c, struct slice text, bool is_number,
+                     const char *colour)
 {
     size_t pad = c->width > text.n ? c->width - text.n : 0;
     if (t->line.n && t->line.p[t->line.n - 1] != '\n')
         strbuf_add_str(&t->line, "  ");
     if (is_number)
         add_padding(&t->line, pad);
+    if (colour)
+        strbuf_add_str(&t->line, colour);
     strbuf_add_slice(&t->line, text);
+    if (colour)
+        strbuf_add_str(&t->line, "\x1b[0m");
     if (!is_number)
         add_padding(&t->line, pad);
 }
@@ -223,7 +293,7 @@ static void add_head(struct table *t)
                               : c->name[k] == '_'                    ? ' '
                                                                      : c->name[k]);
         struct value v = t->first ? args_value(t->first->args, c->name) : value_none();
-        add_cell(t, c, slice_of(title, n), is_number(v.type));
+        add_cell(t, c, slice_of(title, n), is_number(v.type), NULL);
     }
     end_line(t);
     t->has_head = true;
@@ -237,7 +307,8 @@ static void add_row(struct table *t, const struct row *r)
             continue;
         struct value v = args_value(r->args, c->name);
         make_cell(t, c, v);
-        add_cell(t, c, strbuf_slice(&t->cell), is_number(v.type));
+        const char *colour = t->has_colours ? t->options->colour(c->name, v) : NULL;
+        add_cell(t, c, strbuf_slice(&t->cell), is_number(v.type), colour);
     }
     if (r->text.n) {
         strbuf_add_str(&t->line, "  ");
@@ -249,6 +320,7 @@ static void add_row(struct table *t, const struct row *r)
 static int print_table(struct table *t)
 {
     strbuf_reset(&t->line);
+    sort_rows(t);
     for (const struct row *r = t->first; r; r = r->next)
         measure(t, r);
     if (!t->has_head && t->first)
@@ -315,6 +387,7 @@ static int print_events(struct table *t)
 {
     if (!t->first)
         return 0;
+    sort_rows(t);
     int e = build(t);
     struct batch *b = batch_builder_finish(t->builder, NULL);
     forget_rows(t);

@@ -20,12 +20,22 @@ struct table_column {
     size_t cut;       /* show at most so many bytes; 0 = all */
 };
 
+/* By which rows are sorted: the bytes of a text column; more than one: where the first are the same. */
+struct table_order {
+    const char *name; /* NULL ends the list */
+    bool is_down;     /* the greatest first */
+};
+
 struct table_options {
     const char *event;                  /* the name of the events */
     const struct encoding *encoding;    /* NULL: a table */
     const struct table_column *columns; /* the first ones, in this order */
     bool has_rest;                      /* and all others, in the order in which they come */
     bool shows_all;                     /* columns that no row has are shown, too */
+    const struct table_order *order;    /* of the rows that are printed at once; NULL: as they came */
+    /* The escape sequence that a cell's text is coloured by; NULL: none. Asked only for a terminal, and not
+     * with NO_COLOR. */
+    const char *(*colour)(const char *column, struct value v);
 };
 
 /* A name as in --format: "table" (or NULL) gives *out NULL, else an encoding. false after having said what

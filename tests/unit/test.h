@@ -9,6 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
+#include <time.h>
 
 #include <cmocka.h>
 
@@ -35,6 +36,16 @@ static inline unsigned test_scale(void)
 {
     const char *s = getenv("GRIDLINE_TEST_SCALE");
     return s ? (unsigned)strtoul(s, NULL, 10) : 1;
+}
+
+/* Until the clock that files are stamped with has moved on: what is written then is later, and seen to be. */
+static inline void test_tick(void)
+{
+    struct timespec from, now;
+    (void)clock_gettime(CLOCK_REALTIME_COARSE, &from);
+    do
+        (void)clock_gettime(CLOCK_REALTIME_COARSE, &now);
+    while (now.tv_sec == from.tv_sec && now.tv_nsec == from.tv_nsec);
 }
 
 #endif

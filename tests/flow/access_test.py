@@ -27,7 +27,7 @@ from peer import AGENT, CONSUMER, PROGRAM, Connection, Gone
 
 GATEWAY, SOURCE = sys.argv[2:4]
 GRIDLINE = os.path.join(os.path.dirname(GATEWAY), "gridline")
-ACTIONS = ("join", "publish", "register", "lookup", "subscribe", "query", "summary", "control")
+ACTIONS = ("join", "publish", "register", "lookup", "subscribe", "query", "summary", "control", "test")
 DONE, USAGE, NOT_FOUND, NOT_ALLOWED = 0, 2, 3, 5
 HOSTS = ("web1", "db1")
 SECRET = "os-secret-4711"
@@ -48,7 +48,9 @@ ROWS = (
     {"name": "token", "who": "token:dash", "may": "lookup,summary,query", "hosts": "db1", "hide": "cpu.os*"},
 )
 BUILT_IN = (
-    {"who": "owner,operator", "may": "all"},
+    {"who": "owner", "may": "all"},
+    {"who": "operator", "may": "join,publish,register,lookup,subscribe,query,summary,control"},
+    {"who": "local,insecure", "may_not": "publish", "events": "cpu,memory,heartbeat,fault.*,rule.*,guard.*"},  # of those here
     {"who": "local", "may": "publish,register,lookup,summary"},
     {"who": "insecure", "may": "publish,register"},
     {"who": "agent", "may": "publish,register", "hosts": "@own"},
@@ -63,8 +65,9 @@ VERBS = {
     "subscription.consumed": "subscribe",
     "worker.suspend": "control", "worker.resume": "control", "worker.kill": "control", "worker.set": "control",
     "sensor.start": "control", "sensor.stop": "control", "sensor.set": "control", "sensor.list": "control",
-    "activate": "control", "access": None,
+    "activate": "control", "access": None, "viewer.key": None,
     "archive": "lookup", "baseline.set": "control", "baseline.remove": "control",
+    "faults": "query", "rules": "query", "ack": "control", "unack": "control", "silence": "control", "unsilence": "control",
 }
 WHOLE = ("status", "archive")  # about everything at once: for those who may look up everything
 # Enough to be understood, nothing that is done. The workers here answer to nobody, so they are not waited for.
@@ -203,10 +206,10 @@ class Bench:
         return {"time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()), "host": host, "prog": "p", "level": "info", "name": "cpu", "load": n,
                 "os.version": SECRET + host}
 
-    def publish(self, c, host, n=1):
+    def publish(self, c, host, n=1, name="cpu", role=PROGRAM):
         """What became of it: "ack" or "refused"; Gone."""
-        producer = c.hello(PROGRAM, host)
-        c.send(peer.BATCH, peer.block(GRIDLINE, [self.event(host, n)], producer, 1))
+        producer = c.hello(role, host)
+        c.send(peer.BATCH, peer.block(GRIDLINE, [{**self.event(host, n), "name": name}], producer, 1))
         kind, r = c.read(peer.ACK, peer.REFUSE)
         if kind == peer.REFUSE:
             r.take(16 + 8 + 8 + 4)
@@ -377,8 +380,16 @@ class Bench:
             except xmlrpc.client.Fault as e:
                 return {NOT_ALLOWED: 403, NOT_FOUND: 404}.get(e.faultCode, e.faultCode), e.faultString.encode()
 
+    def try_test(self, who):
+        """Of a rule that nobody knows: whether that is all that is said."""
+        status, data = self.http(who, "/api/v1/control", json.dumps({"verb": "rule.test", "args": {"rule": "none"}}).encode())
+        assert status in (401, 403, 404), (who, status, data)
+        return set(HOSTS) if status == 404 else set()
+
     def try_web(self, who, interface, action):
         found = set()
+        if action == "test":
+            return self.try_test(who) if interface == "http" else set()
         for host in HOSTS:
             answer = (self.by_http if interface == "http" else self.by_xmlrpc)(who, action, host)
             if not answer:
@@ -438,7 +449,7 @@ def case_complete(work):
             makers.add(os.path.basename(path))
         for words in re.findall(r"interface = ([^,;}]+)", code):
             interfaces |= set(re.findall(r'"([a-z]+)"', words))
-    known = {"access.c", "access_table.c", "access_verb.c", "door.c", "http.c", "http_connection.c"}
+    known = {"access.c", "access_table.c", "access_verb.c", "door.c", "http_connection.c", "http_who.c"}
     assert makers <= known, f"identities are made in {makers - known}: give them a way in this test"
     assert interfaces == INTERFACES, interfaces
 
@@ -451,7 +462,7 @@ def case_cells(work):
     bench = Bench(work)
     probes = {"join": bench.try_join, "publish": bench.try_publish, "register": bench.try_register, "lookup": bench.try_lookup,
               "subscribe": bench.try_subscribe, "query": bench.try_verb("latest"), "summary": bench.try_verb("summary"),
-              "control": bench.try_control}
+              "control": bench.try_control, "test": lambda who, interface: set()}  # which is HTTP's alone
     assert tuple(probes) == ACTIONS
     there = bench.verbs()
     cells = denied = 0
@@ -465,6 +476,8 @@ def case_cells(work):
             is_web = interface in ("http", "xmlrpc")
             if is_web and action in ("join", "register"):
                 expected = set()  # there is no such thing by HTTP
+            if action == "test" and interface != "http":
+                expected = set()
             found = bench.try_web(who, interface, action) if is_web else probe(who, interface)
             assert found == expected, f"{who} by {interface}: {action} was possible of {found}, not of {expected}"
             cells += 1
@@ -589,6 +602,83 @@ def case_publish(work):
             assert e.args[0] == 3, e.args
     bench.gateway.stop()
     assert {(e["host"], e["load"]) for e in bench.gateway.events("cpu") if e["load"] >= 7} == {("web2", 8)}
+
+
+def case_reserved(work):
+    """What sensors and guards say is not said by any user of this host; orders to guards by nobody at all."""
+    global ROWS
+    ROWS = tuple(r for r in ROWS if r["name"] != "user")  # the other user may what `local` may
+    bench = Bench(work)
+    ways = [("local", "tcp")]
+    if os.geteuid() == 0:
+        ways.append(("local:%d" % pwd.getpwnam(OTHER_USER).pw_uid, "unix"))
+
+    def outcome(who, interface, name, role=PROGRAM):
+        with bench.connect(who, interface) as c:
+            return bench.publish(c, "web1", 50, name, role)
+
+    refused = 0
+    for name in ("cpu", "heartbeat", "fault.state", "rule.state", "guard.state", "fault.order"):
+        for who, interface in ways:
+            assert outcome(who, interface, name) == "refused", (who, name)
+            refused += 1
+            if name != "fault.order":
+                assert outcome(who, interface, name, AGENT) == "ack", (who, name)
+        for who, interface in (("owner", "unix"), ("operator:boss", "tls")):
+            assert outcome(who, interface, name) == ("refused" if name == "fault.order" else "ack"), (who, name)
+    for who, interface in ways:
+        assert outcome(who, interface, "mine") == "ack", who
+        assert outcome(who, interface, "process.signal") == "ack", who
+    with bench.connect("owner", "unix") as c:
+        c.hello(CONSUMER, "here")
+        _, _, rows, _ = c.ask("ledger", {})
+    assert sum(r["refused"] for r in rows) == refused + 2, rows  # and two of fault.order
+    with open(work + "/kept", "w") as f:  # an archive that was exported has orders: they are left out, nothing else is
+        for n, name in enumerate(("old", "old", "fault.order", "old", "fault.order", "fault.order", "old")):
+            f.write(json.dumps({**bench.event("web1", n), "name": name}) + "\n")
+    done = bench.gateway.gridline("import", work + "/kept", check=False)
+    assert done.returncode == 4 and "3" in done.stderr, (done.returncode, done.stderr)
+    bench.gateway.stop()
+    assert [e["load"] for e in bench.gateway.events("old")] == [0, 1, 3, 6]
+    users = ("a local program", "user %d here" % pwd.getpwnam(OTHER_USER).pw_uid)
+    told = [e for e in bench.gateway.events("access.denied") if e.get("event") in ("cpu", "fault.state")]
+    assert len(told) >= 2 and all(e["action"] == "publish" and e["who"] in users for e in told), told
+    assert bench.gateway.events("fault.order") == []
+
+
+def case_orders(work):
+    """ack and silence by a gateway: an event of its own, in the name of who asked."""
+    bench = Bench(work)
+    fault = "00000000000000a1"
+    told = {**bench.event("guardian", 1), "prog": "gridline-guard", "name": "fault.state", "rule": "disk-full", "fault": fault,
+            "target": "web1", "state": "firing", "severity": "error"}
+    with bench.connect("owner", "unix") as c:
+        producer = c.hello(PROGRAM, "guardian")
+        c.send(peer.BATCH, peer.block(GRIDLINE, [told], producer, 1))
+        assert c.read(peer.ACK, peer.REFUSE)[0] == peer.ACK
+    rows = grid.wait_for(lambda: bench.gateway.rows("faults"), "the fault")
+    assert [(r["fault"], r["host"], r["guard"]) for r in rows] == [(fault, "web1", "guardian")], rows
+    sql = bench.gateway.gridline("sql", "SELECT fault, state, host FROM faults WHERE state <> 'cleared'", "--format", "csv").stdout
+    assert f"{fault},firing,web1" in sql, sql
+    assert bench.gateway.gridline("sql", "SELECT count(*) AS n FROM rules", "--format", "csv").stdout.split() == ["n", "0"]
+    boss, ann = (["--gateway", bench.addresses["tls"], "--identity", bench.identities["operator:" + name]] for name in ("boss", "ann"))
+    grid.run(GRIDLINE, "ack", "disk-full:web1", "--note", "mine", *boss)
+    assert grid.run(GRIDLINE, "ack", "disk-full:web1", *ann, check=False).returncode == NOT_FOUND  # she does not see the guard's host
+    with bench.connect("operator:ann", "tls") as c:  # but it is about hers
+        c.hello(CONSUMER, "here")
+        assert c.ask("unack", {"fault": fault})[0] == DONE
+    body = json.dumps({"verb": "silence", "args": {"host": "db1", "until": time.time_ns() + 3600 * 10**9, "by": "root"}}).encode()
+    status, data = bench.http("owner", "/api/v1/control", body)
+    assert status == 200, (status, data)
+    status, data = bench.http("local", "/api/v1/control", body)
+    assert status in (401, 403), (status, data)
+    assert grid.run(GRIDLINE, "silence", "--host", "db1", "--for", "1h", *ann, check=False).returncode == NOT_ALLOWED
+    bench.gateway.stop()
+    orders = bench.gateway.events("fault.order")
+    assert [(e["order"], e["by"], e.get("target"), e["prog"]) for e in orders] == [
+        ("ack", "operator boss", "web1", "gridline-gateway"), ("unack", "operator ann", "web1", "gridline-gateway"),
+        ("silence", orders[2]["by"], "db1", "gridline-gateway")], orders
+    assert orders[2]["by"] != "root" and orders[0]["fault"] == fault and orders[0]["note"] == "mine", orders
 
 
 def case_command(work):

@@ -261,15 +261,21 @@ def case_port(work):
         ended = time.monotonic()
         agent.says("sensor cpu stopped")
         assert time.monotonic() - ended > 1, "before the hold was over"
+        # Without ports for a while, and with them again: there is no port monitor in between.
+        for i, mode in enumerate(["always", "port"]):
+            agent.configure(config.format(port).replace("mode = port", f"mode = {mode}"))
+            agent.reload()
+            wait_for(lambda: agent.log().count("configuration from reload") == 2 + i, f"mode {mode}")
         assert agent.stop() == 0
 
 
 def case_exec(work):
     """An existing tool is a sensor with three lines; a program that hangs is stopped and reported."""
+    mine = 1000000 + os.getpid()  # no other test's
     with open(work + "/check", "w") as f:
         f.write("#!/bin/sh\necho 'DISK OK - free space | /=2643MB;5948;5958;0;5968'\n")
     with open(work + "/hangs", "w") as f:
-        f.write("#!/bin/sh\ntrap '' TERM\nsleep 1000 & sleep 1001\n")
+        f.write(f"#!/bin/sh\ntrap '' TERM\nsleep {mine}1 & sleep {mine}2\n")
     for name in ("check", "hangs"):
         os.chmod(work + "/" + name, 0o755)
     agent = Agent(work, f'defaults = false\nexec disk {{ command = {{"{work}/check"}}  format = nagios  every = 200ms  refresh = 200ms }}\n'
@@ -278,7 +284,7 @@ def case_exec(work):
     assert perf[0]["label"] == "/" and perf[0]["value"] == 2643, perf
     agent.says("sensor exec/stuck failed")
     assert agent.stop() == 0
-    left = subprocess.run(["pgrep", "-f", "sleep 100[01]"], stdout=subprocess.PIPE, text=True).stdout.split()
+    left = subprocess.run(["pgrep", "-f", f"sleep {mine}[12]"], stdout=subprocess.PIPE, text=True).stdout.split()
     assert not left, f"left running: {left}"
 
 

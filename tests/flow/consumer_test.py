@@ -75,7 +75,7 @@ def probe(mode, g, *argv, code=0):
 def case_resume(work):
     """The gateway is stopped and killed under a tail: each event comes once."""
     g = gateway(work)
-    tail = Reader("tail", "-g", "unix:" + g.socket, "-e", "fault.event", "-t", "ndjson")
+    tail = Reader("tail", "-g", "unix:" + g.socket, "-e", "emitter.event", "-t", "ndjson")
     subscribed(g)
     total = 6000
     emitter = start([EMITTER, "unix:" + g.socket, str(total), "--rate", "1000", "--flush-ms", "60000", "--backup", work + "/backup"],
@@ -96,12 +96,12 @@ def case_resume(work):
 def case_slow(work):
     """A tail whose output nobody reads loses events, and says exactly how many."""
     g = gateway(work)
-    tail = Reader("tail", "-g", "unix:" + g.socket, "-e", "fault.event", "--queue", "64KiB", "-t", "ndjson", "--timeout",
+    tail = Reader("tail", "-g", "unix:" + g.socket, "-e", "emitter.event", "--queue", "64KiB", "-t", "ndjson", "--timeout",
                   f"{grid.PATIENCE}s", reads=False)
     subscribed(g)
     emitter = start([EMITTER, "unix:" + g.socket, "200000", "--rate", "100000", "--flush-ms", "60000"], stdout=subprocess.DEVNULL)
     assert emitter.wait(grid.PATIENCE) == 0
-    log("unix:" + g.socket, "fault.event", n=-1)
+    log("unix:" + g.socket, "emitter.event", n=-1)
     reader = threading.Thread(target=tail.read, args=(tail.process.stdout, tail.lines), daemon=True)
     reader.start()
     wait_for(lambda: tail.lines and json.loads(tail.lines[-1])["n"] == -1, "the last event")
@@ -109,7 +109,7 @@ def case_slow(work):
     tail.end()
     reader.join(grid.PATIENCE)
     g.stop()
-    truth = [e["n"] for e in g.events("fault.event")]
+    truth = [e["n"] for e in g.events("emitter.event")]
     numbers = [e["n"] for e in tail.events()]
     lost = sum(int(line.split()[2]) for line in tail.said().splitlines() if "events are missing here: this was too slow" in line)
     assert lost > 0 and len(numbers) + lost == len(truth), (len(numbers), lost, len(truth), tail.said()[-500:])
@@ -187,7 +187,7 @@ def case_library(work):
     assert emitter.wait(grid.PATIENCE) == 0
     numbers, position = [], "oldest"
     for count in (1, 7, 300, 692):
-        lines = probe("take", g, "fault.event", position, str(count)).splitlines()
+        lines = probe("take", g, "emitter.event", position, str(count)).splitlines()
         taken = [int(w[2:]) for line in lines if line.startswith("event") for w in line.split() if w.startswith("n=")]
         assert len(taken) == count and not any(line.startswith("gap") for line in lines), lines[-3:]
         numbers += taken
@@ -200,10 +200,10 @@ def case_library(work):
     g.stop()
     os.rename(g.journal, g.journal + ".old")
     g.start()
-    log("unix:" + g.socket, "fault.event", n=77)
-    taker = start([PROBE, "take", "unix:" + g.socket, "fault.event", position, "1"], stdout=subprocess.PIPE, text=True)
+    log("unix:" + g.socket, "emitter.event", n=77)
+    taker = start([PROBE, "take", "unix:" + g.socket, "emitter.event", position, "1"], stdout=subprocess.PIPE, text=True)
     subscribed(g)
-    log("unix:" + g.socket, "fault.event", n=78)
+    log("unix:" + g.socket, "emitter.event", n=78)
     out = taker.communicate(timeout=grid.PATIENCE)[0]
     assert out.splitlines()[0] == "gap 0 2", out
     assert "n=7" in out, out
@@ -319,7 +319,7 @@ def case_tls(work):
         s.bind(("127.0.0.1", 0))
         port = s.getsockname()[1]
     g = grid.Gateway(GATEWAY, work, "gw", f"tls://127.0.0.1:{port}", settings=[f"identity={work}/site"]).start()
-    tail = Reader("tail", "-g", f"tls://127.0.0.1:{port}", "-e", "fault.event", "-t", "ndjson")
+    tail = Reader("tail", "-g", f"tls://127.0.0.1:{port}", "-e", "emitter.event", "-t", "ndjson")
     subscribed(g)
     total = 5000
     for first in (True, False):

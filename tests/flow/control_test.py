@@ -222,14 +222,14 @@ def activate(work):
         return len({taken() for _ in range(10)}) == 1
 
     wait_for(lambda: taken() > 10, "events")
-    rows = site.rows("activate", "fault.*", "off", "--dry-run")
+    rows = site.rows("activate", "emitter.*", "off", "--dry-run")
     assert rows[-1]["answer"] == "done" and "programs" not in rows[-1], rows
     before = taken()
     wait_for(lambda: taken() > before + 10, "events after a dry run")
-    rows = site.rows("activate", "fault.*", "off")
+    rows = site.rows("activate", "emitter.*", "off")
     assert rows[-1]["programs"] == 1, rows
     wait_for(is_off, "silence")
-    site.run("activate", "fault.*", "default")
+    site.run("activate", "emitter.*", "default")
     now = taken()
     wait_for(lambda: taken() > now + 10, "events again")
 

@@ -8,8 +8,8 @@
  *     failed CODE: why */
 #include "agent/remote_config.h"
 #include "base/clock.h"
-#include "sensor/child.h"
-#include "sensor/strays.h"
+#include "base/child.h"
+#include "base/strays.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -210,6 +210,56 @@ class Agent:
         return stop(self.process, sig)
 
 
+class Guard:
+    """A guard that listens to a gateway of the test, and to an agent if there is one."""
+
+    def __init__(self, program, work, gateway, config="", agent=None, name="guard", settings=(), inside=()):
+        self.program, self.inside = program, list(inside)
+        self.folder = f"{work}/{name}"
+        self.command = os.path.join(os.path.dirname(program), "gridline")
+        self.socket = f"{self.folder}/run/guard.sock"
+        os.makedirs(self.folder)
+        self.file = self.folder + "/guard.conf"
+        listened = f"unix:{agent.folder}/run/agent.sock" if agent else ""
+        self.settings = [f"hostname={name}", f"state_dir={self.folder}/state", f"run_dir={self.folder}/run",
+                         f"gateway={gateway}", f"agent={listened}", *settings]
+        self.configure(config)
+
+    def configure(self, config):
+        with open(self.file, "w") as f:
+            f.write(config)
+
+    def start(self):
+        ready = self.folder + "/ready"
+        if os.path.exists(ready):
+            os.unlink(ready)
+        argv = [*self.inside, self.program, "--config", self.file, "--ready-file", ready]
+        for s in self.settings:
+            argv += ["--set", s]
+        with open(self.folder + "/log", "ab") as log:
+            self.process = start(argv, stderr=log)
+        wait_for(lambda: self.process.poll() is not None or os.path.exists(ready), "the guard")
+        assert self.process.poll() is None, self.log()
+        return self
+
+    def log(self):
+        with open(self.folder + "/log") as f:
+            return f.read()
+
+    def stop(self, sig=signal.SIGTERM):
+        return stop(self.process, sig)
+
+    def gridline(self, verb, *argv, check=True):
+        out = subprocess.run([self.command, verb, "--guard", "unix:" + self.socket, *argv], stdout=subprocess.PIPE,
+                             stderr=subprocess.PIPE, text=True)
+        assert not check or out.returncode == 0, (out.returncode, out.stderr, out.stdout)
+        return out
+
+    def faults(self, *argv):
+        out = self.gridline("faults", "--format", "json", *argv).stdout
+        return [json.loads(line) for line in out.splitlines()]
+
+
 def main(cases, argv):
     """Runs one case in a folder of its own, which is kept if it fails."""
     work = tempfile.mkdtemp(prefix="gridline-grid-")

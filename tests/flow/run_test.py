@@ -57,7 +57,7 @@ def processes(word):
                 line = f.read().decode(errors="replace").split("\0")
         except OSError:
             continue
-        if any(word in w for w in line) and os.path.basename(line[0]) in ("gridline-agent", "gridline-gateway"):
+        if any(word in w for w in line) and os.path.basename(line[0]) in ("gridline-agent", "gridline-gateway", "gridline-guard"):
             found[os.path.basename(line[0])] = int(pid)
     return found
 
@@ -77,15 +77,15 @@ def case_parts(work):
     """What is promised: ready when it says so, a part that dies comes back, and a signal ends all of it."""
     folder = f"{work}/files"
     run = Run(work, "--dir", folder, "--set-agent", "vector.every=200ms")
-    assert [r["address"].split(":")[0] for r in run.rows] == ["tcp", "unix", "http", "unix"], run.rows
-    assert [r["part"] for r in run.rows] == ["gateway", "gateway", "gateway", "agent"], run.rows
+    assert [r["address"].split(":")[0] for r in run.rows] == ["tcp", "unix", "http", "unix", "unix"], run.rows
+    assert [r["part"] for r in run.rows] == ["gateway", "gateway", "gateway", "agent", "guard"], run.rows
     row = is_live(run)
     assert row and row["host"] == socket.gethostname(), "not live when it said that it is ready"
     assert all(e["name"] == "vector" for e in run.ask("tail", "-e", "vector", "-n", "3"))
 
     before = processes(folder)
-    assert set(before) == {"gridline-agent", "gridline-gateway"}
-    for program in ("gridline-agent", "gridline-gateway"):
+    assert set(before) == {"gridline-agent", "gridline-gateway", "gridline-guard"}
+    for program in ("gridline-agent", "gridline-gateway", "gridline-guard"):
         os.kill(before[program], signal.SIGKILL)
         wait_for(lambda: processes(folder).get(program, before[program]) != before[program], f"another {program}")
         wait_for(lambda: f"the {program[9:]} was killed by signal 9" in run.log(), "that it says so")

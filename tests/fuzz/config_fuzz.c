@@ -72,7 +72,7 @@ static void check_file(struct slice text)
 static void check_programs(const struct sensor_config *s)
 {
     for (size_t i = 0; i < s->n_settings; i++) {
-        const struct sensor_setting *o = &s->settings[i];
+        const struct parameter_setting *o = &s->settings[i];
         bool is_program = strcmp(o->name, "command") == 0 || strcmp(o->name, "shell") == 0;
         if (s->ops == &sensor_run && is_program && o->n && strcmp(o->texts[0], ALLOWED) != 0)
             abort();

@@ -4,7 +4,7 @@
 #include "agent/portmon.h"
 #include "base/err.h"
 #include "base/text.h"
-#include "sensor/ping_echo.h"
+#include "net/echo.h"
 #include "sensor/proc_connector.h"
 #include "sensor/proc_pid.h"
 #include "sensor/process_limit.h"

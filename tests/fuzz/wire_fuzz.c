@@ -19,7 +19,7 @@ static struct slice again(uint8_t type)
     return f.payload;
 }
 
-static void same_setting(const struct sensor_setting *a, const struct sensor_setting *b)
+static void same_setting(const struct parameter_setting *a, const struct parameter_setting *b)
 {
     check(strcmp(a->name, b->name) == 0 && a->n == b->n);
     for (size_t i = 0; i < a->n; i++)

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the Python benches share: the build, the peers' packages, CPU time of a process, and the figure lines."""
 import os
+import re
 import shutil
 import statistics
 import subprocess
@@ -12,10 +13,11 @@ BUILD = os.path.join(ROOT, os.environ.get("GRIDLINE_BUILD", "build"))
 short = False
 
 
-def build():
+def build(*targets):
+    """Everything, or these alone."""
     if not os.path.exists(os.path.join(BUILD, "build.ninja")):
         subprocess.run(["meson", "setup", BUILD, ROOT], check=True, stdout=subprocess.DEVNULL)
-    subprocess.run(["ninja", "-C", BUILD, "--quiet"], check=True, stdout=subprocess.DEVNULL)
+    subprocess.run(["ninja", "-C", BUILD, "--quiet", *targets], check=True, stdout=subprocess.DEVNULL)
 
 
 def install(program, package, header=None):
@@ -34,6 +36,27 @@ def install(program, package, header=None):
 def folder():
     """On a disk: /tmp may be memory. The caller uses it with `with`."""
     return tempfile.TemporaryDirectory(prefix="gridline-bench.", dir="/var/tmp")
+
+
+def memory(pids):
+    """PSS and private anonymous memory, in bytes."""
+    pss = anonymous = 0
+    for pid in pids:
+        with open(f"/proc/{pid}/smaps_rollup") as f:
+            for line in f:
+                if line.startswith("Pss:"):
+                    pss += int(line.split()[1]) * 1024
+                elif line.startswith("Pss_Anon:"):
+                    anonymous += int(line.split()[1]) * 1024
+    return pss, anonymous
+
+
+def tcp_bytes(port):
+    """Of connections to the port, both ways, with 52 bytes of IP and TCP head a segment (timestamps on)."""
+    out = subprocess.run(["ss", "-tinH", f"dport = :{port}"], stdout=subprocess.PIPE, text=True).stdout
+    found = {key: int(value) for key, value in re.findall(r"(bytes_sent|bytes_received|segs_out|segs_in):(\d+)", out)}
+    payload = found.get("bytes_sent", 0) + found.get("bytes_received", 0)
+    return payload + 52 * (found.get("segs_out", 0) + found.get("segs_in", 0)) if payload else 0
 
 
 class Used:

@@ -79,10 +79,25 @@ void conn_cut(struct emulator *e, struct conn *c, int64_t away_ns)
         timer_set(&e->timers, &c->timer, e->now_ns + away_ns, on_redial);
 }
 
+void conn_hang_up(struct emulator *e, struct conn *c)
+{
+    close_conn(e, c, CONN_AWAY);
+}
+
+/* --session: is its only worker gone? Then nobody is there to dial again. */
+static bool is_absent(const struct emulator *e, const struct conn *c)
+{
+    return !conn_is_relay(e) && e->workers[c->first].standing != STANDING_LIVE;
+}
+
 /* The other end, or the way to it, has ended the connection. */
 static void lost(struct emulator *e, struct conn *c, int r)
 {
     bool was_open = c->state == CONN_OPEN;
+    if (is_absent(e, c)) {
+        close_conn(e, c, e->phase >= PHASE_LEAVE ? CONN_OVER : CONN_AWAY);
+        return;
+    }
     if (c->state == CONN_CLOSING) { /* as it should be */
         if (e->phase >= PHASE_LEAVE)
             close_conn(e, c, CONN_OVER);
@@ -236,7 +251,7 @@ static void on_welcome(struct emulator *e, struct conn *c, struct slice payload)
         worker_acknowledge(e, &e->workers[c->first], welcome.seq);
     for (uint32_t i = 0; i < c->n_workers; i++) {
         struct worker *w = &e->workers[c->first + i];
-        if (w->state == WORKER_AWAY && !w->timer.next)
+        if (w->state == WORKER_AWAY && !w->timer.next && w->standing == STANDING_LIVE)
             worker_register(e, w);
     }
 }
@@ -279,6 +294,8 @@ static uint32_t worker_of(const struct emulator *e, const struct conn *c, const 
 static void on_frame(struct emulator *e, struct conn *c, const struct frame *f)
 {
     uint32_t number = worker_of(e, c, f);
+    if (is_absent(e, c))
+        return; /* the machine is off: nobody reads it */
     if (f->type == FRAME_BYE)
         on_bye(e, c, f->payload);
     else if (c->state == CONN_HELLO && f->type == FRAME_WELCOME)

@@ -324,18 +324,6 @@ void datagrams_target(struct emulator *e, uint16_t port, uint8_t level)
         emulator_wrong(e, NULL, "%s", why.message);
 }
 
-static int parse_fault(const char *name, const char *text, struct fault *out, struct diag *why)
-{
-    unsigned k, n;
-    char behind;
-    if (!text)
-        return 0;
-    if (sscanf(text, "%9u/%9u%c", &k, &n, &behind) != 2 || n == 0 || k > n)
-        return diag_set(why, -EINVAL, 0, "--%s: '%s' is not K/N", name, text);
-    *out = (struct fault){.k = k, .n = n};
-    return 0;
-}
-
 /* What is announced: the sensor's own schema, and a baseline. */
 static int announce(struct datagrams *d, struct diag *why)
 {
@@ -374,11 +362,11 @@ int datagrams_create(struct emulator *e, struct diag *why)
     d->seal = seal_create();
     if (!d->writer || !d->seal)
         return diag_set(why, -ENOMEM, 0, "no memory, or no AES-GCM in OpenSSL");
-    int r = parse_fault("lose", e->o.lose, &d->lose, why);
+    int r = fault_parse("lose", e->o.lose, &d->lose, why);
     if (r == 0)
-        r = parse_fault("twice", e->o.twice, &d->twice, why);
+        r = fault_parse("twice", e->o.twice, &d->twice, why);
     if (r == 0)
-        r = parse_fault("behind", e->o.behind, &d->behind, why);
+        r = fault_parse("behind", e->o.behind, &d->behind, why);
     if (r == 0)
         r = announce(d, why);
     if (r == 0)

@@ -6,7 +6,8 @@
  *     conn.c       connections: an agent's own, or a relay's with many workers
  *     worker.c     one worker: registration, renewal, announcements, events, leaving
  *     datagrams.c  samples by UDP, and what happens to them on purpose
- *     churn.c      workers that leave, lose their connection, or die
+ *     churn.c      workers that leave, lose their connection, or die, so many a second
+ *     sessions.c   workers that come and go as those of a desktop grid
  *
  * A connection has `relay` workers, or one. Its workers lie side by side in one array, so that neither needs
  * a list of the other. One thread, one epoll. */
@@ -50,6 +51,8 @@
     X(left)             /* on purpose: said goodbye, */                                         \
     X(cut)              /* lost the connection, */                                              \
     X(killed)           /* died */                                                              \
+    X(came)             /* --session: one began; those of the beginning not counted */          \
+    X(vanished)         /* --session: one ended without a word */                               \
     X(controls)         /* CONTROL answered */                                                  \
     X(answers)          /* --bare: of the control server */                                     \
     X(protocol_errors)  /* answers that are wrong, and BYE with a reason */
@@ -66,12 +69,12 @@ struct fault {
 };
 
 struct options {
-    const char *gateway, *identity, *name, *report, *lose, *twice, *behind, *sink;
+    const char *gateway, *identity, *name, *report, *lose, *twice, *behind, *sink, *vanish, *standing;
     uint64_t workers, relay, first, dials, sources;
-    int64_t time_ns, renew_ns, away_ns, settle_ns;
+    int64_t time_ns, renew_ns, away_ns, settle_ns, session_ns, gap_ns, day_ns;
     uint64_t datagrams, count, gso, size;
     uint64_t events, block;
-    uint64_t leave, cut, kill, seed;
+    uint64_t leave, cut, kill, cut_last, seed;
     bool is_guest, resumes, is_busy, reconnects, is_bare, is_flat_out, steps, abandons;
 };
 
@@ -84,6 +87,9 @@ enum worker_state {
     WORKER_OVER     /* deregistered at the end of the run, or denied */
 };
 
+/* --session: where a worker stands, as it knows itself. */
+enum standing { STANDING_LIVE, STANDING_NEVER, STANDING_LEFT, STANDING_VANISHED, STANDING_CUT };
+
 struct held; /* a datagram that waits to be sent behind the next one */
 
 struct worker {
@@ -91,17 +97,20 @@ struct worker {
     uint32_t id;    /* of LEASE, for life; 0 = none yet */
     uint8_t state, level;
     bool has_key, has_stream;
-    bool is_renewing; /* the answer is not there yet */
-    bool has_told;    /* at the end: was answered once */
-    bool is_settled;  /* at the end: everything has arrived, as the last renewal told */
-    uint32_t epoch;   /* of both origins: counts its lives */
+    bool is_renewing;             /* the answer is not there yet */
+    bool is_ending, is_vanishing; /* --session: it is to end, and how */
+    uint8_t standing;
+    bool has_told;   /* at the end: was answered once */
+    bool is_settled; /* at the end: everything has arrived, as the last renewal told */
+    uint32_t epoch;  /* of both origins: counts its lives */
     uint32_t key_id;
     unsigned char key[LEASE_KEY];
     uint32_t lease_ms, renew_ms;
     uint32_t renew_number;
     int64_t t0_ns; /* of the question that waits for its answer */
     struct timer timer;
-    uint32_t ready_at; /* its place in emulator.ready */
+    struct timer session; /* when it ends, or the next begins */
+    uint32_t ready_at;    /* its place in emulator.ready */
     /* Samples of this epoch: */
     uint64_t number; /* of the last datagram; its row has the same sequence number */
     uint64_t lost, unsent, twice, behind;
@@ -136,6 +145,8 @@ enum phase {
     PHASE_LOAD,
     PHASE_WAIT_SETTLE,
     PHASE_SETTLE,
+    PHASE_WAIT_CUT,
+    PHASE_WAIT_LEAVE,
     PHASE_LEAVE,
     PHASE_DONE
 };
@@ -154,7 +165,9 @@ struct emulator {
     uint32_t n_conns;
     struct worker **ready; /* those in WORKER_READY, in no order */
     uint32_t n_ready;
-    uint32_t n_over;    /* workers in WORKER_OVER */
+    uint32_t n_over;   /* workers in WORKER_OVER */
+    uint32_t n_absent; /* --session: those that are not there */
+    struct fault vanish;
     bool is_incomplete; /* events of a worker that did not die were not acknowledged */
     bool were_gone;     /* during the load: fewer than half were ready */
     struct conn *queue, **queue_end;
@@ -204,6 +217,8 @@ void conn_ask_bare(struct emulator *e, struct conn *c);
 void conn_bye(struct emulator *e, struct conn *c);
 /* Takes the socket away without a word; dials again after that time, < 0: as after a failure. */
 void conn_cut(struct emulator *e, struct conn *c, int64_t away_ns);
+/* The same, and it does not dial again by itself. */
+void conn_hang_up(struct emulator *e, struct conn *c);
 
 /* worker.c */
 void worker_begin_epoch(struct worker *w);
@@ -226,6 +241,9 @@ void worker_frame(struct emulator *e, struct worker *w, const struct frame *f);
 /* So many new events, a block a worker in turn. Returns how many were written: workers may have to wait. */
 uint64_t workers_write(struct emulator *e, uint64_t n);
 
+/* K/N of an option. */
+int fault_parse(const char *name, const char *text, struct fault *out, struct diag *why);
+
 /* datagrams.c */
 int datagrams_create(struct emulator *e, struct diag *why);
 void datagrams_destroy(struct emulator *e);
@@ -241,5 +259,19 @@ void datagrams_release(struct emulator *e, struct worker *w);
 /* churn.c: n connections, chosen at random, leave, are cut, or their workers die. Returns how many. */
 enum churn { CHURN_LEAVE, CHURN_CUT, CHURN_KILL };
 uint64_t churn(struct emulator *e, enum churn what, uint64_t n);
+
+/* sessions.c */
+bool sessions_wanted(const struct emulator *e);
+/* Who is there at first; before anybody dials. */
+void sessions_begin(struct emulator *e);
+/* The load begins: plans the first ends and beginnings; it is over: nobody comes or goes any more. */
+void sessions_start(struct emulator *e);
+void sessions_stop(struct emulator *e);
+/* w is not there any more. */
+void session_gone(struct emulator *e, struct worker *w, enum standing how);
+/* Closes n connections of those that are there, without a word, for good. */
+void sessions_cut(struct emulator *e, uint64_t n);
+/* A line "HOST STANDING" a worker. -errno. */
+int sessions_print(const struct emulator *e, const char *path);
 
 #endif

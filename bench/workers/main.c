@@ -5,9 +5,9 @@
  * Phases: register (until every worker is ready) -> load (for --time, or until --count datagrams are sent, or
  * a signal) -> settle (everything is acknowledged and the gateway has counted what was sent, or nothing came
  * for --settle) -> leave (each deregisters). After each a line of JSON with the counts so far is printed:
- * registered, load, settled, done; and back, when during the load most workers had lost their leases'
- * connections and all are ready again. With --step the load and the settling begin when a line comes on
- * standard input.
+ * registered, load, settled, cut (with --cut-last), done; and back, when during the load most workers had
+ * lost their leases' connections and all are ready again. With --step the load and the settling begin when a
+ * line comes on standard input, and so do, with --cut-last, the cut and the leaving.
  *
  * Exit code 0: every answer was right, every worker got its lease and every event of those that did not die
  * was acknowledged (what came of the datagrams is in the counts); 1: not so; 2: usage. */
@@ -79,6 +79,15 @@ static const struct option_spec table[] = {
     {0, "cut", OPTION_SIZE, "N", AT(cut), "N connections a second are cut; their workers go on"},
     {0, "kill", OPTION_SIZE, "N", AT(kill),
      "N connections a second are cut; their workers begin a new epoch"},
+    {0, "session", OPTION_DURATION, "TIME", AT(session_ns),
+     "workers come and go (sessions.c): sessions last TIME in the mean"},
+    {0, "gap", OPTION_DURATION, "TIME", AT(gap_ns), "and the time between them (default: as a session)"},
+    {0, "day", OPTION_DURATION, "TIME", AT(day_ns), "and follow the hours of a day that takes TIME"},
+    {0, "vanish", OPTION_TEXT, "K/N", AT(vanish), "K of every N sessions end without a word"},
+    {0, "cut-last", OPTION_SIZE, "N", AT(cut_last),
+     "after settling N connections are closed without a word, and not dialled again"},
+    {0, "standing", OPTION_FILE, "FILE", AT(standing),
+     "where each worker stands, after settling and again after --cut-last"},
     {0, "away", OPTION_DURATION, "TIME", AT(away_ns), "they come back after TIME (default 200ms)"},
     {0, "seed", OPTION_SIZE, "N", AT(seed), "of everything that is random but the producers (default 1)"},
     {0, "report", OPTION_FILE, "FILE", AT(report), "a line of JSON for each epoch of each worker"},
@@ -149,6 +158,18 @@ bool emulator_strikes(struct emulator *e, struct fault *f)
     return strikes;
 }
 
+int fault_parse(const char *name, const char *text, struct fault *out, struct diag *why)
+{
+    unsigned k, n;
+    char behind;
+    if (!text)
+        return 0;
+    if (sscanf(text, "%9u/%9u%c", &k, &n, &behind) != 2 || n == 0 || k > n)
+        return diag_set(why, -EINVAL, 0, "--%s: '%s' is not K/N", name, text);
+    *out = (struct fault){.k = k, .n = n};
+    return 0;
+}
+
 void emulator_host(const struct emulator *e, uint32_t worker, char to[64])
 {
     (void)snprintf(to, 64, "%.40s-%06" PRIu64, e->o.name, e->o.first + worker);
@@ -212,6 +233,8 @@ static void begin_load(struct emulator *e)
         conn_enqueue(e, &e->conns[i]);
     for (uint32_t i = 0; e->o.is_bare && !e->o.reconnects && i < e->n_conns; i++)
         conn_ask_bare(e, &e->conns[i]);
+    if (sessions_wanted(e))
+        sessions_start(e);
     for (uint32_t i = 0; e->o.is_busy && i < e->n_ready; i++)
         if (!e->ready[i]->is_renewing)
             worker_renew(e, e->ready[i], 0);
@@ -221,7 +244,35 @@ static void end_load(struct emulator *e)
 {
     bool has_workers = !e->o.is_bare && !has_load_only(&e->o);
     print(e, "load");
+    sessions_stop(e);
     enter(e, e->o.steps ? PHASE_WAIT_SETTLE : has_workers ? PHASE_SETTLE : PHASE_DONE);
+}
+
+/* Where everybody stands, and the phase's line; the file is there before the line. */
+static void tell_standing(struct emulator *e, const char *phase)
+{
+    int r = e->o.standing ? sessions_print(e, e->o.standing) : 0;
+    if (r < 0)
+        emulator_wrong(e, NULL, "%s: %s", e->o.standing, err_text(r));
+    print(e, phase);
+}
+
+static void cut_last(struct emulator *e)
+{
+    sessions_cut(e, e->o.cut_last);
+    tell_standing(e, "cut");
+    enter(e, e->o.steps ? PHASE_WAIT_LEAVE : e->o.abandons ? PHASE_DONE : PHASE_LEAVE);
+}
+
+static void end_settling(struct emulator *e)
+{
+    tell_standing(e, "settled");
+    if (e->o.cut_last && e->o.steps)
+        enter(e, PHASE_WAIT_CUT);
+    else if (e->o.cut_last)
+        cut_last(e);
+    else
+        enter(e, e->o.abandons ? PHASE_DONE : PHASE_LEAVE);
 }
 
 /* A line came, or a phase needs none. */
@@ -231,11 +282,16 @@ static void go_on(struct emulator *e)
         begin_load(e);
     else if (e->phase == PHASE_WAIT_SETTLE)
         enter(e, e->o.is_bare || has_load_only(&e->o) ? PHASE_DONE : PHASE_SETTLE);
+    else if (e->phase == PHASE_WAIT_CUT)
+        cut_last(e);
+    else if (e->phase == PHASE_WAIT_LEAVE)
+        enter(e, e->o.abandons ? PHASE_DONE : PHASE_LEAVE);
 }
 
 static bool all_registered(const struct emulator *e)
 {
-    return e->o.is_bare ? e->tally.answers >= e->n_conns : e->n_ready + e->n_over >= e->o.workers;
+    return e->o.is_bare ? e->tally.answers >= e->n_conns
+                        : e->n_ready + e->n_over + e->n_absent >= e->o.workers;
 }
 
 /* How many more of a rate are due; what could not be done stays due, up to a second's worth. */
@@ -251,6 +307,8 @@ static uint64_t due(struct emulator *e, uint64_t rate, uint64_t *done)
 /* Most were gone, and all are ready again: the gateway has come back. */
 static void look_back(struct emulator *e)
 {
+    if (sessions_wanted(e))
+        return;
     if (e->n_ready < e->o.workers / 2)
         e->were_gone = true;
     if (!e->were_gone || !all_registered(e))
@@ -305,7 +363,7 @@ static bool settle(struct emulator *e)
         if (asks && !w->is_settled && !w->is_renewing)
             worker_renew(e, w, 0);
     }
-    return n_settled + e->n_over == e->o.workers;
+    return n_settled + e->n_over + e->n_absent == e->o.workers;
 }
 
 static bool leave_all(struct emulator *e)
@@ -340,6 +398,8 @@ static void step(struct emulator *e)
         break;
     case PHASE_WAIT_LOAD:
     case PHASE_WAIT_SETTLE:
+    case PHASE_WAIT_CUT:
+    case PHASE_WAIT_LEAVE:
         if (is_stopped)
             go_on(e);
         break;
@@ -347,10 +407,8 @@ static void step(struct emulator *e)
         do_load(e);
         break;
     case PHASE_SETTLE:
-        if (settle(e) || is_late) {
-            print(e, "settled");
-            enter(e, e->o.abandons ? PHASE_DONE : PHASE_LEAVE);
-        }
+        if (settle(e) || is_late)
+            end_settling(e);
         break;
     case PHASE_LEAVE:
         if (leave_all(e) || is_late)
@@ -432,6 +490,10 @@ static int check(const struct options *o, struct diag *why)
                         GSO_LIMIT);
     if (o->sink && level_of(o->sink) < 0)
         return diag_set(why, -EINVAL, 0, "--sink: '%s' is not none, authentic or private", o->sink);
+    if (o->session_ns && (o->leave || o->cut || o->kill || o->reconnects || o->is_bare || o->sink))
+        return diag_set(why, -EINVAL, 0, "--session is a churn of its own, and of workers with leases");
+    if (o->session_ns && !o->abandons)
+        return diag_set(why, -EINVAL, 0, "--session needs --abandon: where everybody stands is its end");
     if (o->relay && (o->reconnects || o->is_bare))
         return diag_set(why, -EINVAL, 0, "--reconnect and --bare are for connections of one worker");
     return 0;
@@ -528,6 +590,7 @@ static int create(struct emulator *e, struct diag *why)
     e->queue_end = &e->queue;
     e->epoll = -1;
     e->sink_level = e->o.sink ? (uint8_t)level_of(e->o.sink) : SEAL_NONE; /* check has looked at it */
+    e->o.gap_ns = e->o.gap_ns ? e->o.gap_ns : e->o.session_ns;
     e->target.resumes = e->o.resumes;
     e->target.sources = (uint32_t)e->o.sources;
     timers_init(&e->timers, e->now_ns, e);
@@ -536,6 +599,8 @@ static int create(struct emulator *e, struct diag *why)
         r = link_target_parse(&e->target, e->o.gateway, why);
     if (r == 0 && e->target.is_tls && !e->o.identity)
         r = diag_set(why, -EINVAL, 0, "tls:// needs --identity");
+    if (r == 0)
+        r = fault_parse("vanish", e->o.vanish, &e->vanish, why);
     if (r == 0)
         r = make_workers(e, why);
     if (r == 0 && (r = make_frames(e)) < 0)
@@ -578,7 +643,9 @@ static int conclude(struct emulator *e)
         struct worker *w = &e->workers[i];
         if (w->state == WORKER_OVER)
             continue;
-        is_good = is_good && w->state == WORKER_READY && e->o.abandons;
+        if (w->standing != STANDING_LIVE && w->standing != STANDING_CUT)
+            continue; /* its last epoch has ended */
+        is_good = is_good && (w->state == WORKER_READY || w->standing == STANDING_CUT) && e->o.abandons;
         worker_end_epoch(e, w, "open");
     }
     is_good = is_good && e->tally.protocol_errors == 0 && !e->is_incomplete;
@@ -592,8 +659,11 @@ static void start(struct emulator *e)
 {
     for (uint32_t i = 0; e->o.sink && i < e->o.workers; i++)
         worker_sink(e, &e->workers[i]);
+    if (sessions_wanted(e))
+        sessions_begin(e);
     for (uint32_t i = 0; !has_load_only(&e->o) && i < e->n_conns; i++)
-        conn_enqueue(e, &e->conns[i]);
+        if (conn_is_relay(e) || e->workers[e->conns[i].first].standing == STANDING_LIVE)
+            conn_enqueue(e, &e->conns[i]);
     if (!has_load_only(&e->o))
         return;
     enter(e, PHASE_WAIT_LOAD);

@@ -309,7 +309,10 @@ static void on_ended(struct emulator *e, struct worker *w, const struct frame_le
     set_state(e, w, is_last ? WORKER_OVER : WORKER_AWAY);
     if (!is_last) {
         worker_begin_epoch(w);
-        timer_set(&e->timers, &w->timer, e->now_ns + e->o.away_ns, on_return);
+        if (sessions_wanted(e))
+            session_gone(e, w, STANDING_LEFT);
+        else
+            timer_set(&e->timers, &w->timer, e->now_ns + e->o.away_ns, on_return);
     }
     if (!conn_is_relay(e))
         timer_stop(&w->timer); /* the connection's time away is the worker's */
@@ -519,6 +522,8 @@ static void on_control(struct emulator *e, struct worker *w, struct slice payloa
 
 void worker_frame(struct emulator *e, struct worker *w, const struct frame *f)
 {
+    if (w->standing != STANDING_LIVE)
+        return; /* a relay can't hand it on: the machine is off */
     switch (f->type) {
     case FRAME_LEASE:
         on_lease(e, w, f->payload);

@@ -1,0 +1,234 @@
+/* viewer_pages.mjs - the parts of bench/viewer that need a browser: node bench/viewer_pages.mjs BUILD PART [ARG]
+ *
+ * Chromium as the tests start it (tests/web/harness.mjs): headless, no GPU, WebGL2 by SwiftShader. Prints a line of JSON a figure:
+ * {"name", "value"}, or {"name", "reason"}, or {"note"}. */
+import {spawn} from 'node:child_process';
+import {resolve} from 'node:path';
+
+process.env.GRIDLINE_BUILD_DIR = resolve(process.argv[2]);
+const {Grid, build, debug, freePort, makeEvents, openPage, seed, settle, startBrowser, waitFor} = await import('../tests/web/harness.mjs');
+const {tile} = await import('../tests/web/unit/tile_maker.mjs');
+
+const say = o => console.log(JSON.stringify(o));
+const median = list => [...list].sort((a, b) => a - b)[list.length >> 1];
+const percentile = (list, p) => [...list].sort((a, b) => a - b)[Math.min(list.length - 1, Math.floor(p * list.length))];
+
+/* ---- drawing: tiles with every event, as GLT1 bytes ---- */
+
+const LEVEL = 12, SPAN_NS = 1n << BigInt(2 * LEVEL + 8), FIRST = 417862000;
+
+function randomOf(seed)
+{
+    let x = seed;
+    return () => ((x = Math.imul(x ^ (x >>> 15), 0x2c1b3c6d) + 0x9e3779b9 | 0) >>> 0) / 4294967296;
+}
+
+/* n lifelines of five events within one tile. */
+function lifelineTile(n, index)
+{
+    const random = randomOf(index), quarter = 2 ** 30, t = new Array(5 * n), ids = new Array(n), severity = new Array(n);
+    for (let i = 0; i < n; i++) {
+        let at = quarter * (1 + 0.9 * random());
+        for (let k = 0; k < 5; k++, at += quarter * 0.004 * (0.2 + random()))
+            t[5 * i + k] = Math.floor(at);
+        ids[i] = `t-${index}-${i}`;
+        severity[i] = i % 1000 ? 11 : 3;
+    }
+    const names = ['transfer.start', 'transfer.open', 'transfer.block', 'transfer.close', 'transfer.end'];
+    return tile({kind: 3, level: LEVEL, index, baseNs: SPAN_NS * BigInt(index - 1), spanNs: SPAN_NS * 4n, columns: [
+        [10, 1, 0, severity], [11, 7, 0, ids], [12, 7, 3, names], [13, 7, 4, ['a', 'b', 'c']], [14, 3, 5, [5]], [15, 2, 6, [0, 1, 2, 3, 4]],
+        [16, 3, 0, new Array(n).fill(0)], [17, 3, 7, t], [18, 2, 7, t.map((_, i) => i % 3)]]});
+}
+
+function pointsTile(n, index)
+{
+    const random = randomOf(index), t = Array.from({length: n}, () => Math.floor(2 ** 32 * random())).sort((a, b) => a - b);
+    return tile({kind: 2, level: LEVEL, index, baseNs: SPAN_NS * BigInt(index), spanNs: SPAN_NS, columns: [
+        [1, 4, 1, [0n]], [2, 7, 2, Array.from({length: 8}, (_, i) => `node${i} mover transfer.end`)], [3, 2, 0, t.map((_, i) => i % 8)], [4, 3, 0, t],
+        [9, 3, 0, new Array(n).fill(1)], [10, 1, 0, t.map((_, i) => i % 50 ? 11 : 3)], [11, 7, 0, t.map((_, i) => `p${i}`)]]});
+}
+
+async function draw(browser, grid)
+{
+    const bytes = {life: Array.from({length: 40}, (_, i) => lifelineTile(5000, FIRST + i)), points: Array.from({length: 40}, (_, i) => pointsTile(5000, FIRST + i))};
+    const page = await openPage(browser, grid, {context: {viewport: {width: 1920, height: 1000}}});
+    await page.route('**/bench-tiles/**', route => {
+        const [, kind, i] = /bench-tiles\/(\w+)\/(\d+)/.exec(route.request().url());
+        return route.fulfill({body: Buffer.from(bytes[kind][i]), contentType: 'application/octet-stream'});
+    });
+    const widthUs = Number(SPAN_NS) / 1000, from = FIRST * widthUs, to = (FIRST + 40) * widthUs;
+    const hash = `#/timeline?from=${new Date(from / 1000).toISOString()}&to=${new Date(to / 1000).toISOString()}`;
+    const run = async (kind, spec, rounds) => {
+        await page.goto('about:blank'); /* what the address asks for is looked at when the page is loaded */
+        await page.goto(grid.http + '/?bench=1' + hash);
+        await page.waitForFunction(() => window.__gridline?.bench);
+        await settle(page);
+        return page.evaluate(async ({kind, spec, from, to, rounds}) => {
+            const tiles = await Promise.all(Array.from({length: 40}, async (_, i) => (await fetch(`/bench-tiles/${kind}/${i}`)).arrayBuffer()));
+            const b = window.__gridline.bench;
+            b.stage.lanes = [];
+            b.stage.frozen = {from, to};
+            const first = b.feed(tiles, spec), redraws = [];
+            for (let i = 0; i < rounds; i++) {
+                const zoom = [1, 0.5, 0.25, 0.1][i % 4], width = (to - from) * zoom, at = from + (to - from - width) * ((i * 7) % 10) / 10;
+                await new Promise(requestAnimationFrame);
+                redraws.push(b.redraw(at, at + width));
+            }
+            const whole = [];
+            for (let i = 0; i < 9; i++) {
+                await new Promise(requestAnimationFrame);
+                const pan = (to - from) * (i + 1) / 200; /* less than a pixel would draw nothing */
+                whole.push(b.redraw(from + pan, to + pan));
+            }
+            return {first, redraws, whole, scene: b.stage.debug()};
+        }, {kind, spec, from, to, rounds});
+    };
+    const firsts = [];
+    let last;
+    for (let i = 0; i < 3; i++) {
+        last = await run('life', {kind: 'lifelines', ids: 'id', height: 600}, 20);
+        firsts.push(last.first / 1000);
+    }
+    say({note: `${last.scene.lifelines} lifelines, ${last.scene.vertices} events resident; renderer ${last.scene.renderer}; first draws ${firsts.map(s => s.toFixed(2)).join(' ')} s; the whole redrawn ${median(last.whole).toFixed(0)} ms`});
+    if (last.scene.vertices < 900000) {
+        say({name: 'first_draw_s', reason: `only ${last.scene.vertices} events were resident`});
+        say({name: 'redraw_p95_ms', reason: 'as above'});
+    } else {
+        say({name: 'first_draw_s', value: median(firsts)});
+        say({name: 'redraw_p95_ms', value: percentile(last.redraws, 0.95)});
+    }
+    const points = await run('points', {kind: 'points', event: '*', height: 600}, 8);
+    say({note: `${points.scene.points} points; first ${points.first.toFixed(0)} ms; redrawn ${points.whole.map(v => v.toFixed(0)).join(' ')} ms`});
+    if (points.scene.points < 180000)
+        say({name: 'points_200k_ms', reason: `only ${points.scene.points} points were resident`});
+    else
+        say({name: 'points_200k_ms', value: median(points.whole)});
+    await page.context().close();
+}
+
+/* ---- the map ---- */
+
+async function map(browser, grid)
+{
+    const page = await openPage(browser, grid, {context: {viewport: {width: 1920, height: 1000}}});
+    await page.goto(grid.http + '/?bench=1#/map?last=5m');
+    await page.waitForFunction(() => window.__gridline?.bench?.map);
+    await settle(page);
+    const r = await page.evaluate(() => window.__gridline.bench.map(500, 5000, 100));
+    say({note: `map: ${JSON.stringify(r)}`});
+    say({name: 'map_fps', value: r.fps});
+    await page.context().close();
+}
+
+/* ---- live ---- */
+
+function start(program, args)
+{
+    const child = spawn(resolve(build, program), args, {stdio: ['ignore', 'pipe', 'pipe']});
+    child.out = '';
+    child.stdout.on('data', d => { child.out += d; });
+    child.stderr.on('data', d => { child.out += d; });
+    child.ended = new Promise(r => child.once('exit', r));
+    return child;
+}
+
+const framesFor = (page, ms) => page.evaluate(time => new Promise(done => {
+    let n = 0;
+    const begin = performance.now();
+    const step = now => (++n, now - begin < time ? requestAnimationFrame(step) : done(1000 * n / (now - begin)));
+    requestAnimationFrame(step);
+}), ms);
+
+async function live(browser, grid, seconds)
+{
+    const workers = start('bench/workers', ['-g', `tcp://127.0.0.1:${grid.port}`, '-n', '50', '--relay', '50', '--events', '50000', '--block', '500', '--time', `${seconds + 30}s`]);
+    const page = await openPage(browser, grid, {hash: '#/timeline?last=10m', context: {viewport: {width: 1920, height: 1000}}});
+    const count = async () => (await (await grid.api('/api/v1/directory/status')).json()).rows?.find(r => r.name === 'archive.rows' || r.name === 'events.taken')?.value;
+    await new Promise(r => setTimeout(r, 8000));
+    const fps = await framesFor(page, seconds * 1000);
+    const d = await debug(page);
+    say({note: `live: page frames ${fps.toFixed(1)}/s, timeline drawn ${d.scene?.frames} times, frame p95 ${d.scene?.frameP95?.toFixed?.(1)} ms; ${await count() ?? ''}`});
+    workers.kill('SIGTERM');
+    await workers.ended;
+    say({note: 'workers: ' + workers.out.trim().split('\n').slice(-3).join(' | ').slice(0, 400)});
+    say({name: 'live_fps', value: fps});
+    await page.context().close();
+}
+
+/* ---- heap ---- */
+
+async function soak(browser, grid, seconds)
+{
+    const page = await openPage(browser, grid, {hash: '#/timeline?last=5m'});
+    const cdp = await page.context().newCDPSession(page);
+    const heap = async () => {
+        await cdp.send('HeapProfiler.collectGarbage');
+        return (await cdp.send('Runtime.getHeapUsage')).usedSize / 1e6;
+    };
+    const samples = [], begin = Date.now();
+    await new Promise(r => setTimeout(r, Math.min(30, seconds / 4) * 1000)); /* caches fill first */
+    while (Date.now() - begin < seconds * 1000) {
+        samples.push([(Date.now() - begin) / 3600e3, await heap()]);
+        await new Promise(r => setTimeout(r, seconds * 1000 / 20));
+    }
+    const n = samples.length, mx = samples.reduce((a, s) => a + s[0], 0) / n, my = samples.reduce((a, s) => a + s[1], 0) / n;
+    const slope = samples.reduce((a, s) => a + (s[0] - mx) * (s[1] - my), 0) / samples.reduce((a, s) => a + (s[0] - mx) ** 2, 0);
+    say({note: `soak of ${seconds} s: heap ${samples.map(s => s[1].toFixed(1)).join(' ')} MB`});
+    say({name: 'heap_mb', value: Math.max(...samples.map(s => s[1]))});
+    say({name: 'heap_mb_per_hour', value: slope});
+    await page.context().close();
+}
+
+/* ---- many sensors ---- */
+
+async function sensors(browser, grid, n)
+{
+    const workers = start('bench/workers', ['-g', `tcp://127.0.0.1:${grid.port}`, '-n', String(n), '--relay', '1000', '--events', String(Math.ceil(n / 10)), '--time', '600s']);
+    const page = await openPage(browser, grid);
+    try {
+        let seen = 0;
+        await waitFor(async () => {
+            const {rows} = await (await grid.api('/api/v1/sql?q=' + encodeURIComponent('SELECT count(*) FROM sensors'))).json();
+            seen = rows?.[0]?.[0] ?? 0; /* each worker's program is one */
+            return seen >= n;
+        }, `${n} sensors in the directory`, 150000).catch(() => {});
+        if (seen < n) {
+            say({name: 'sensors_list_s', reason: `the directory had ${seen} sensors after 150 s: ${workers.out.slice(-200)}`});
+            say({name: 'sensors_filter_ms', reason: 'as above'});
+            return;
+        }
+        const begin = Date.now();
+        await page.evaluate(() => { location.hash = '#/sensors?last=5m'; });
+        await page.waitForFunction(() => document.querySelectorAll('main [role=row], main tr').length > 10);
+        say({name: 'sensors_list_s', value: (Date.now() - begin) / 1000});
+        const input = page.locator('main input[type=search], main input[type=text], main input:not([type])').first();
+        await input.focus();
+        const times = [];
+        for (const key of '04711') {
+            const at = Date.now();
+            await page.keyboard.press(key);
+            await page.evaluate(() => new Promise(r => requestAnimationFrame(() => requestAnimationFrame(r))));
+            times.push(Date.now() - at);
+        }
+        say({note: `sensors: ${seen}; keystrokes ${times.join(' ')} ms`});
+        say({name: 'sensors_filter_ms', value: median(times)});
+    } finally {
+        workers.kill('SIGTERM');
+        await workers.ended;
+        await page.context().close();
+    }
+}
+
+const PARTS = {draw, map, live, soak, sensors};
+const part = process.argv[3], argument = Number(process.argv[4] ?? 0);
+const grid = await Grid.startAt(await freePort());
+await seed(grid, makeEvents(20)); /* a timeline of nothing is not drawn */
+let browser;
+try {
+    /* As a browser without a GPU does it: by SwiftShader it would take 100 ms to put a window together. */
+    browser = await startBrowser(part === 'map' ? [] : ['--disable-gpu-compositing']); /* the map's edges are slower so */
+    await PARTS[part](browser, grid, argument);
+} finally {
+    await browser?.close();
+    await grid.stop();
+}

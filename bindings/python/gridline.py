@@ -57,6 +57,7 @@ _CALLS = {  # name: result, arguments
     "gridline_backup": (_I, _P, _S, ctypes.c_uint64),
     "gridline_set_const": (_I, _P, _S, _S, _S),
     "gridline_set_host": (_I, _P, _S),
+    "gridline_set_key": (_I, _P, _S, _S),
     "gridline_flush": (_I, _P, _I),
     "gridline_dump": (_I, _P, _S),
     "gridline_stats": (None, _P, ctypes.POINTER(_Stats), ctypes.c_size_t),
@@ -197,6 +198,10 @@ class Log:
 
     def set_host(self, host):
         _check(_lib.gridline_set_host(self._handle, host.encode()))
+
+    def set_key(self, event, *fields):
+        """The text fields by which events of that name are told apart; before the first of them."""
+        _check(_lib.gridline_set_key(self._handle, event.encode(), ",".join(fields).encode()))
 
     def set_level(self, level, pattern=None):
         """Events up to this level are on; with a pattern, those whose name matches it (-1 = off)."""

@@ -159,6 +159,7 @@ async function live(browser, grid, seconds)
 
 async function soak(browser, grid, seconds)
 {
+    const workers = start('bench/workers', ['-g', `tcp://127.0.0.1:${grid.port}`, '-n', '20', '--relay', '20', '--events', '500', '--time', `${seconds + 60}s`]);
     const page = await openPage(browser, grid, {hash: '#/timeline?last=5m'});
     const cdp = await page.context().newCDPSession(page);
     const heap = async () => {
@@ -176,6 +177,8 @@ async function soak(browser, grid, seconds)
     say({note: `soak of ${seconds} s: heap ${samples.map(s => s[1].toFixed(1)).join(' ')} MB`});
     say({name: 'heap_mb', value: Math.max(...samples.map(s => s[1]))});
     say({name: 'heap_mb_per_hour', value: slope});
+    workers.kill('SIGTERM');
+    await workers.ended;
     await page.context().close();
 }
 

@@ -962,7 +962,7 @@ def case_hostile(work):
             assert s.recv(64)[4] == MALFORMED
     for data in (good, request(BEGAN, "fds")):
         assert with_descriptors(broker, data) == MALFORMED
-    assert open_fds(pid) == fds, "descriptors were taken"
+    wait_for(lambda: open_fds(pid) == fds, "descriptors that were taken")
     assert not agents(gateway), "a malformed request started something"
     # A job's message without an agent starts none.
     assert broker.send(request(BEGAN, "early")) == NO_AGENT and not agents(gateway)

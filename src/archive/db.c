@@ -308,6 +308,15 @@ static int settle(const char *path)
     return r == -ENOENT ? 0 : r;
 }
 
+/* A file whose head has a version above what SQLite knows is only read, though it may be written: nobody but damage
+ * made it so. */
+static int check_writable(sqlite3 *db, const char *path)
+{
+    if (sqlite3_db_readonly(db, "main") != 1)
+        return 0;
+    return access(path, W_OK) < 0 ? -errno : E_DAMAGE;
+}
+
 int db_open(const char *path, unsigned flags, sqlite3 **out, bool *is_new, struct diag *why)
 {
     sqlite3 *db = NULL;
@@ -327,10 +336,13 @@ int db_open(const char *path, unsigned flags, sqlite3 **out, bool *is_new, struc
         r = is_empty;
     else if (!is_immutable)
         r = is_wal(db);
+    if (r == 0 && flags & DB_WRITE)
+        r = check_writable(db, path);
     if (r == 0 && !is_empty && flags & DB_WRITE)
         r = settle(path);
     if (r < 0) {
-        (void)diag_set(why, r, 0, "%s: %s", path, r == E_DAMAGE && db ? sqlite3_errmsg(db) : err_text(r));
+        bool is_said = r == E_DAMAGE && db && db_error(db, sqlite3_errcode(db)) < 0;
+        (void)diag_set(why, r, 0, "%s: %s", path, is_said ? sqlite3_errmsg(db) : err_text(r));
         db_close(db);
         return r;
     }

@@ -387,6 +387,23 @@ static void test_flips(void **state)
     each_place(flip, "flips", SHORT_FLIPS, true);
 }
 
+/* The head of every SQLite file, each byte: versions, among them the one above which SQLite only reads a file. */
+static void test_heads(void **state)
+{
+    (void)state;
+    for (int is_closed = 0; is_closed < 2; is_closed++) {
+        struct image image = {0};
+        image_make(&image, is_closed);
+        for (size_t i = 0; i < image.n; i++) {
+            struct damage d = {.image = &image, .file = i};
+            if (slice_ends(slice_str(image.files[i].name), SLICE_LIT(".db")))
+                for (size_t at = 16; at < 24; at++)
+                    flip(&d, at);
+        }
+        image_fini(&image);
+    }
+}
+
 static void test_cuts(void **state)
 {
     (void)state;
@@ -416,6 +433,7 @@ int main(int argc, char **argv)
 {
     is_whole = argc > 1 && strcmp(argv[1], "all") == 0;
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_heads),
         cmocka_unit_test(test_flips),
         cmocka_unit_test(test_cuts),
     };

@@ -732,6 +732,7 @@ def case_job(work):
                              resource.setrlimit(resource.RLIMIT_NOFILE, (200, 300))))
     for code in (0, 1, 2, 126, 127, 255):
         assert same(["sh", "-c", f"exit {code}"], gateway).returncode == code
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)  # also where the tests are run by nohup
     for sig in (signal.SIGTERM, signal.SIGKILL, signal.SIGSEGV, signal.SIGHUP, signal.SIGPIPE):
         assert same(["sh", "-c", f"kill -{int(sig)} $$"], gateway).returncode == -sig
     launched = run([LAUNCH, "--", "/nowhere/at-all"])

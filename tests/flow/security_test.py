@@ -50,10 +50,10 @@ class Site:
                        check=check)
         return folder if check else out
 
-    def agent(self, host, config="", **kw):
+    def agent(self, host, config="", lease="3s", **kw):
         folder = self.join(host)
         return Agent(AGENT, self.work, host, [self.address],
-                     f'identity = "{folder}"\nlease = 3s\nstate_dir = "{self.work}/{host}/state"\n' + config, **kw).start()
+                     f'identity = "{folder}"\nlease = {lease}\nstate_dir = "{self.work}/{host}/state"\n' + config, **kw).start()
 
 
 def status_of(gateway):
@@ -135,7 +135,7 @@ def case_wrong_certificates(work):
 def case_hostile(work):
     """A port scan, garbage on both ports, half-open connections by the thousand, forged and replayed datagrams."""
     site = Site(work, ["lease.time=15s", "lease.renew=1s"])  # a lease that is lost is no matter of a busy machine here
-    good = site.agent("good", "vector { every = 50ms  refresh = 50ms }")
+    good = site.agent("good", "vector { every = 50ms  refresh = 50ms }", lease="15s")
     wait_for(lambda: site.gateway.state("good") == "live", "the good one")
     wait_for(lambda: site.gateway.hosts()["good"]["samples"] == "datagrams", "its datagrams")
     pid = site.gateway.process

@@ -85,6 +85,9 @@ void judge_result(sqlite3_context *to, struct value v);
 /* Calls fn for each identifier, quoted ones without their quotes, at a byte of the text; until it says false.
  */
 void judge_identifiers(struct slice text, bool (*fn)(void *arg, struct slice name, size_t at), void *arg);
+/* The same for names of tables and of functions that stand for one, but not for those that the text makes
+ * itself (WITH). A name too many is possible, one too few is not. */
+void judge_tables(struct slice text, bool (*fn)(void *arg, struct slice name, size_t at), void *arg);
 /* Line and column of a byte. */
 void judge_place(struct slice text, size_t at, struct diag *why);
 /* The byte of the first identifier of that name, in any case; SIZE_MAX. */

@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "base/text.h"
+#include "guard/judge_internal.h"
 
 #include <errno.h>
 #include <gridline/sensor.h>
@@ -65,21 +66,67 @@ static bool is_trusted(const struct rule_config *c, struct slice table)
     return is_sensors(table);
 }
 
+/* Tables that a gateway fills by itself, and those of SQLite that only take apart what they are given. */
+static bool is_gateways(struct slice table)
+{
+    static const char *const names[] = {"baselines", "domains",       "faults", "json_each", "json_tree",
+                                        "ledger",    "partitions",    "rules",  "schemas",   "schema_fields",
+                                        "sensors",   "subscriptions", "tables", "workers"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (slice_eq_nocase(table, slice_str(names[i])))
+            return true;
+    return false;
+}
+
+/* NAME_latest and the like are of NAME. */
+static struct slice event_of(struct slice table)
+{
+    static const char *const ends[] = {"_latest", "_bucket", "_forecast"};
+    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
+        size_t n = strlen(ends[i]);
+        if (table.n > n && slice_eq_nocase(slice_from(table, table.n - n), slice_str(ends[i])))
+            return slice_of(table.p, table.n - n);
+    }
+    return table;
+}
+
+struct distrust {
+    const struct rule_config *config;
+    struct slice table; /* empty: none was found */
+};
+
+static bool note_untrusted(void *arg, struct slice name, size_t at)
+{
+    struct distrust *d = arg;
+    (void)at; /* its name says enough */
+    if (is_gateways(name) || is_trusted(d->config, name) || is_trusted(d->config, event_of(name)))
+        return true;
+    d->table = event_of(name);
+    return false;
+}
+
 /* Gateways take events of sensors' names from agents alone; any other name may be anybody's. */
 static int check_trust(const struct rule *r, struct diag *why)
 {
     const struct rule_config *c = r->config;
+    struct distrust d = {.config = c, .table = SLICE_LIT("")};
     struct slice table;
     if (c->on_fire.n + c->on_repeat.n + c->on_escalate.n + c->on_clear.n == 0)
         return 0;
-    for (size_t i = 0; rule_table(r, i, &table); i++)
+    for (size_t i = 0; !r->is_remote && d.table.n == 0 && rule_table(r, i, &table); i++)
         if (!is_trusted(c, table))
-            return diag_set(why, -EACCES, 0,
-                            "rule %.60s acts on events %.*s, which are no sensor's: whoever may publish them "
-                            "sets it off; "
-                            "if that is meant: trust = {\"%.*s\"}",
-                            c->name, SLICE_ARG(table), SLICE_ARG(table));
-    return 0;
+            d.table = table;
+    if (r->is_remote)
+        judge_tables(slice_str(c->query), note_untrusted, &d);
+    if (r->is_remote && d.table.n == 0)
+        judge_tables(slice_str(c->clear_query), note_untrusted, &d);
+    if (d.table.n == 0)
+        return 0;
+    return diag_set(
+        why, -EACCES, 0,
+        "rule %.60s acts on events %.*s, which are no sensor's: whoever may publish them sets it off; "
+        "if that is meant: trust = {\"%.*s\"}",
+        c->name, SLICE_ARG(d.table), SLICE_ARG(d.table));
 }
 
 /* ---------------------------------------------------------------- making */

@@ -1125,6 +1125,51 @@ static void test_mounted(void **state)
     live_destroy(l);
 }
 
+static bool list_table(void *arg, struct slice name, size_t at)
+{
+    struct strbuf *all = arg;
+    (void)at;
+    strbuf_printf(all, "%s%.*s", all->n ? " " : "", SLICE_ARG(name));
+    return true;
+}
+
+/* Which names in a text are tables: those whose events a rule relies on. */
+static void test_tables_of_a_text(void **state)
+{
+    static const struct {
+        const char *text, *tables;
+    } cases[] = {
+        {"SELECT host FROM cpu", "cpu"},
+        {"select a.host, b.x from cpu a, \"job.state\" as b where a.x in (1, 2) order by 1, 2",
+         "cpu job.state"},
+        {"SELECT 1 FROM a LEFT JOIN b USING (host, prog) JOIN [c d] ON c.x = f(a.x, b.y), e WHERE x, y",
+         "a b c d e"},
+        {"SELECT 1 FROM main.a, 'b'", "a b"},
+        {"SELECT (SELECT max(x) FROM a) FROM b WHERE EXISTS (SELECT 1 FROM c) GROUP BY p, q", "a b c"},
+        {"SELECT 1 FROM (a JOIN (b, c)), (SELECT x, y FROM d) AS e, f", "a b c d f"},
+        {"SELECT 1 FROM f_forecast('free', '2h') WHERE x IN y AND z NOT IN (SELECT 1 FROM z)",
+         "f_forecast y z"},
+        {"WITH v AS (SELECT 1 FROM a), w(p, q) AS MATERIALIZED (SELECT 1, 2 FROM v) SELECT p, q FROM v, w, b",
+         "a b"},
+        {"WITH RECURSIVE n(i) AS (VALUES (1) UNION ALL SELECT i + 1 FROM n, a) SELECT i FROM n", "a"},
+        {"SELECT 'FROM x' -- FROM y\n FROM /* FROM z, */ a UNION SELECT p, q FROM b", "a b"},
+        {"SELECT CAST(x AS VARCHAR(10)) OVER (PARTITION BY p, q ORDER BY r) FROM a WINDOW w AS (PARTITION BY "
+         "p, q)",
+         "a"},
+        {"SELECT 1, 2", ""},
+        {"FROM", ""},
+        {"))))((((,,,, FROM (((", ""},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct strbuf all = {0};
+        judge_tables(slice_str(cases[i].text), list_table, &all);
+        if (!slice_eq_str(strbuf_slice(&all), cases[i].tables))
+            fail_msg("%s: %s", cases[i].text, all.p ? all.p : "");
+        strbuf_fini(&all);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -1134,7 +1179,7 @@ int main(void)
         cmocka_unit_test(test_limits),          cmocka_unit_test(test_columns_that_come),
         cmocka_unit_test(test_names_that_stay), cmocka_unit_test(test_tables_that_go),
         cmocka_unit_test(test_query_table),     cmocka_unit_test(test_functions_and_hidden),
-        cmocka_unit_test(test_mounted),
+        cmocka_unit_test(test_mounted),         cmocka_unit_test(test_tables_of_a_text),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -139,8 +139,9 @@ static void test_silence_holds(void **state)
 {
     struct world w;
     (void)state;
-    begin(&w, "rule hot { query = \"SELECT host, degrees FROM heat_latest WHERE degrees > 80\" fresh = 1m every "
-              "= 1s }");
+    begin(&w,
+          "rule hot { query = \"SELECT host, degrees FROM heat_latest WHERE degrees > 80\" fresh = 1m every "
+          "= 1s }");
     heat(&w, "a", 90);
     step(&w, 1);
     for (int i = 0; i < 100; i++) {
@@ -159,9 +160,10 @@ static void test_silence_is_a_fault(void **state)
 {
     struct world w;
     (void)state;
-    begin(&w, "rule hot { query = \"SELECT host, degrees FROM heat_latest WHERE degrees > 80\" fresh = 1m every "
-              "= 1s no_data = "
-              "fault key = {\"host\"} }");
+    begin(&w,
+          "rule hot { query = \"SELECT host, degrees FROM heat_latest WHERE degrees > 80\" fresh = 1m every "
+          "= 1s no_data = "
+          "fault key = {\"host\"} }");
     heat(&w, "a", 10);
     step(&w, 1);
     assert_int_equal(firing(&w), 0);
@@ -233,6 +235,30 @@ static void test_refused(void **state)
          "}",
          0, ""},
         {"rule a { query = \"SELECT host FROM load_latest\" on_fire = {\"n\"} }\nlog n { }", 0, ""},
+        /* The same for what is asked at the gateway. */
+        {"rule a { query = \"SELECT host FROM heat\" on_fire = {\"n\"} }\nlog n { }", -EACCES, "\"heat\""},
+        {"rule a { query = \"SELECT host FROM heat_latest\" place = gateway on_fire = {\"n\"} }\nlog n { }",
+         -EACCES, "\"heat\""},
+        {"rule a { query = \"SELECT host FROM load\" clear_query = \"SELECT host FROM heat\" on_clear = "
+         "{\"n\"} }\nlog n { }",
+         -EACCES, "\"heat\""},
+        {"rule a { query = \"SELECT host FROM load, (SELECT 1 FROM heat_bucket('a', 'b', '1m'))\" on_fire = "
+         "{\"n\"} }\nlog n { }",
+         -EACCES, "\"heat\""},
+        {"rule a { query = \"SELECT host FROM load WHERE host IN (SELECT host FROM heat)\" on_fire = {\"n\"} "
+         "}\n"
+         "log n { }",
+         -EACCES, "\"heat\""},
+        {"rule a { query = \"SELECT host FROM heat, load\" on_fire = {\"n\"} trust = {\"heat\"} }\nlog n { }",
+         0, ""},
+        {"rule a { query = \"SELECT host FROM heat\" }", 0, ""},
+        {"rule a { query = \"WITH x AS (SELECT host FROM load) SELECT x.host FROM x JOIN workers w ON w.host "
+         "= "
+         "x.host WHERE w.state IN ('late', 'expired') ORDER BY 1, 2\" on_fire = {\"n\"} }\nlog n { }",
+         0, ""},
+        {"rule a { query = \"SELECT host FROM filesystem_forecast('free', '2h') WHERE value < 0\" on_fire = "
+         "{\"n\"} }\nlog n { }",
+         0, ""},
     };
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {

@@ -9,7 +9,7 @@
 
 #include <errno.h>
 
-enum { VERSION = 1, PACKED_MAX = 1000 };
+enum { PLAIN = 1, IN_GROUPS = 2, PACKED_MAX = 1000 };
 
 int action_limit_init(struct action_limit *l, const struct action_config *config)
 {
@@ -93,16 +93,29 @@ int64_t action_limit_pause(const struct action_config *c, uint32_t attempt, uint
     return ns + (ns >= 4 ? (int64_t)(chance % (uint64_t)(ns / 4)) : 0);
 }
 
+/* Those that are too old limit nothing more. */
+static size_t first_that_counts(const struct action_limit *l)
+{
+    size_t i = 0;
+    while (i < l->n && *start_at(l, i) + l->config->rate_ns <= *start_at(l, l->n - 1))
+        i++;
+    return i;
+}
+
+/* Starts in groups of as many from the newest back, each with the time of its last: so the rate can't be
+ * passed for what a restart knows. */
 void action_limit_pack(const struct action_limit *l, struct strbuf *out)
 {
-    strbuf_add_char(out, VERSION);
+    const size_t first = first_that_counts(l), n = l->n - first, each = n ? (n - 1) / PACKED_MAX + 1 : 1;
+    strbuf_add_char(out, each > 1 ? IN_GROUPS : PLAIN);
     strbuf_add_text(out, slice_str(l->config->name));
     strbuf_add_varint(out, l->left_out);
     strbuf_add_varint(out, l->failures);
     strbuf_add_u64(out, (uint64_t)l->broken_ns);
-    for (size_t i = l->n > PACKED_MAX ? l->n - PACKED_MAX : 0; i < l->n; i++)
-        if (*start_at(l, i) + l->config->rate_ns > *start_at(l, l->n - 1)) /* the others limit nothing more */
-            strbuf_add_u64(out, (uint64_t)*start_at(l, i));
+    if (each > 1)
+        strbuf_add_varint(out, each);
+    for (size_t i = n ? first + (n - 1) % each : l->n; i < l->n; i += each)
+        strbuf_add_u64(out, (uint64_t)*start_at(l, i));
 }
 
 /* So that nothing that is added to it overflows. */
@@ -115,12 +128,14 @@ int action_limit_unpack(struct slice record, struct slice *name, struct action_l
 {
     struct cursor c = cursor_of(record);
     const uint8_t version = cursor_u8(&c);
-    if (!c.bad && version > VERSION)
+    if (!c.bad && version > IN_GROUPS)
         return E_VERSION;
     *name = cursor_text(&c);
     const uint64_t left_out = cursor_varint(&c), failures = cursor_varint(&c);
     const int64_t broken_ns = (int64_t)cursor_u64(&c);
-    if (c.bad || version != VERSION || failures > UINT32_MAX || !is_time(broken_ns) || cursor_left(&c) % 8)
+    const uint64_t each = version == IN_GROUPS ? cursor_varint(&c) : 1;
+    if (c.bad || version < PLAIN || failures > UINT32_MAX || !is_time(broken_ns) || each < 1 ||
+        each > UINT32_MAX || cursor_left(&c) % 8)
         return E_PROTO;
     for (struct cursor starts = c; cursor_left(&starts);)
         if (!is_time((int64_t)cursor_u64(&starts)))
@@ -130,7 +145,10 @@ int action_limit_unpack(struct slice record, struct slice *name, struct action_l
     l->left_out = left_out;
     l->failures = (uint32_t)failures;
     l->broken_ns = l->config->breaker ? broken_ns : 0;
-    while (cursor_left(&c))
-        action_limit_start(l, (int64_t)cursor_u64(&c)); /* of more than the rate allows now, the last ones */
+    while (cursor_left(&c)) {
+        const int64_t at_ns = (int64_t)cursor_u64(&c);
+        for (uint64_t i = 0; i < each && i < l->config->rate_count; i++)
+            action_limit_start(l, at_ns); /* of more than the rate allows now, the last ones */
+    }
     return 0;
 }

@@ -30,8 +30,9 @@ void action_limit_end(struct action_limit *l, bool is_done, int64_t now_ns);
  * more by chance, so that what failed together is not tried again together. */
 int64_t action_limit_pause(const struct action_config *c, uint32_t attempt, uint64_t chance);
 
-/* As a record of state.h: u8 version, 1; text name; varints left_out, failures; u64 broken_ns; u64s starts,
- * the oldest first: those that still count, the last 1,000 of them. */
+/* As a record of state.h: u8 version, 1; text name; varints left_out, failures; u64 broken_ns; u64s starts
+ * that still count, the oldest first. Of more than 1,000: version 2, with a varint before them for how many
+ * starts each of the u64s stands for. */
 void action_limit_pack(const struct action_limit *l, struct strbuf *out);
 /* The action's name, and the rest into l if that is not NULL. E_PROTO, E_VERSION. */
 int action_limit_unpack(struct slice record, struct slice *name, struct action_limit *l);

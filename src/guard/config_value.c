@@ -2,6 +2,7 @@
 /* The kinds of values that only the guard has. */
 #include "guard/config_internal.h"
 
+#include "base/clock.h"
 #include "base/num.h"
 #include "base/text.h"
 #include "event/limits.h"
@@ -9,6 +10,8 @@
 
 #include <errno.h>
 
+enum { RATE_COUNT_MAX = 100000 }; /* each start is remembered for as long as it counts */
+#define RATE_MAX_NS           (INT64_C(366) * 86400 * NS_PER_S)
 #define member(v, base, type) (*(type *)(void *)((char *)(base) + (v)->key->offset))
 
 /* All enums here are those of their words, in order. */
@@ -108,8 +111,11 @@ static int store_rate(const struct config_value *v, const char *const *texts, si
     int64_t ns;
     (void)n; /* one, as it is no list */
     if (!config_next_word(&time, '/', &count) || num_parse_uint(count, &number) < 0 || number < 1 ||
-        number > UINT32_MAX || num_parse_duration(time, &ns) < 0 || ns <= 0)
+        num_parse_duration(time, &ns) < 0 || ns <= 0)
         return config_refuse(v, "\"%.40s\" is not a rate; write how many runs in what time: 10/1h", t.p);
+    if (number > RATE_COUNT_MAX || ns > RATE_MAX_NS)
+        return config_refuse(v, "\"%.40s\" is too much for a rate: at most %d runs, in at most 366d", t.p,
+                             RATE_COUNT_MAX);
     if (a) {
         a->rate_count = (uint32_t)number;
         a->rate_ns = ns;

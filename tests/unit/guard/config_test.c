@@ -145,6 +145,8 @@ static void test_refused(void **state)
         {"rule a { query = \"SELECT 1\" every = 1h fresh = 1m }", "fresh"},
         {"rule a { query = \"SELECT 1\" on_repeat = {\"n\"} }\nlog n { }", "repeat"},
         {"log n { rate = \"often\" }", "rate"},
+        {"log n { rate = \"4000000000/1h\" }", "too much"},
+        {"log n { rate = \"1/90000d\" }", "too much"},
         {"log n { no_such = 1 }", "no_such"},
         {"log n { }\nexec n { program = \"/bin/true\" }", "n"},
         {"heartbeat { every = 10s timeout = 5s }", "heartbeat.timeout"},

@@ -161,11 +161,12 @@ static void add_number(struct audit_data *d, const char *name, int64_t v)
     add_text(d, name, slice_str(to));
 }
 
-static void add_order(struct audit_data *d, const struct action_config *c, const struct order *o)
+static void add_order(struct audit_data *d, const struct action_config *c, const struct order *o,
+                      uint32_t attempt)
 {
     add_text(d, "action", slice_str(c->name));
     add_number(d, "order", (int64_t)o->id);
-    add_number(d, "attempt", o->attempts);
+    add_number(d, "attempt", attempt);
     fault_id_print(o->fault, d->fault);
     add_text(d, "fault", slice_str(d->fault));
 }
@@ -173,7 +174,7 @@ static void add_order(struct audit_data *d, const struct action_config *c, const
 static int audit_start(struct actions *a, const struct action *action, const struct order *o)
 {
     struct audit_data d = {.n = 0};
-    add_order(&d, action->config, o);
+    add_order(&d, action->config, o, o->attempts);
     add_text(&d, "actuator", slice_str(action->config->actuator));
     add_text(&d, "kind", slice_str(notice_name(o->kind)));
     add_text(&d, "rule", order_rule(o));
@@ -182,18 +183,18 @@ static int audit_start(struct actions *a, const struct action *action, const str
     return audit_add(a->o.audit, o->started_ns, "action.start", d.v, d.n);
 }
 
-/* The start was written before it was known that it can't be kept. */
+/* The start was written before it was known that it can't be kept: the attempt after those that count. */
 static int audit_not_started(struct actions *a, const struct action *action, const struct order *o)
 {
     struct audit_data d = {.n = 0};
-    add_order(&d, action->config, o);
+    add_order(&d, action->config, o, o->attempts + 1);
     return audit_add(a->o.audit, clock_utc_ns(), "action.not_started", d.v, d.n);
 }
 
 static int audit_end(struct actions *a, const struct action_end *e, const struct order *o)
 {
     struct audit_data d = {.n = 0};
-    add_order(&d, e->action, o);
+    add_order(&d, e->action, o, o->attempts);
     add_text(&d, "result", slice_str(action_result_name(e->result)));
     add_text(&d, "last", slice_str(e->is_last ? "yes" : "no"));
     add_number(&d, "code", e->code);

@@ -6,7 +6,7 @@
  *
  * A write that fails is gone on with where it stopped, so that the line becomes whole. A sync that fails is
  * not repeated: the kernel may have dropped the pages and called them clean. What follows goes into the next
- * file. */
+ * file. Where that can't be made, a file that is full grows on: no line is lost for it. */
 #include "guard/audit.h"
 
 #include "base/clock.h"
@@ -33,7 +33,8 @@ struct audit {
     char head[AUDIT_HASH + 1], committed[AUDIT_HASH + 1];
     struct strbuf waiting; /* lines that are not written */
     bool is_written;       /* something is and was not synced */
-    bool is_spoilt;        /* a sync of this file has failed */
+    bool is_new;           /* the folder was not synced since this file was made */
+    bool is_spoilt;        /* a sync of this file has failed: the next is made before anything is written */
 };
 
 /* ---------------------------------------------------------------- the file */
@@ -66,31 +67,38 @@ static int write_waiting(struct audit *a)
     return 0;
 }
 
+static int make_next(struct audit *a)
+{
+    int r = open_file(a, a->file + 1, O_CREAT | O_EXCL);
+    if (r < 0)
+        return r;
+    a->size = a->waiting.n;
+    a->is_new = true;
+    a->is_spoilt = false;
+    return 0;
+}
+
 static int flush(struct audit *a)
 {
-    int r = write_waiting(a);
+    int r = a->is_spoilt ? make_next(a) : 0;
+    if (r == 0)
+        r = write_waiting(a);
     if (r < 0 || !a->is_written)
         return r;
-    if (fdatasync(a->fd) < 0) {
+    if (fdatasync(a->fd) < 0 || (a->is_new && fsync(a->folder) < 0)) {
         r = -errno;
         a->is_spoilt = true;
     }
     a->is_written = false;
+    a->is_new = false;
     return r;
 }
 
 /* What waits goes into the file that it was meant for. */
-static int next_file(struct audit *a)
+static void leave_full_file(struct audit *a, size_t more)
 {
-    int r = flush(a);
-    if (r < 0 && !a->is_spoilt)
-        return r;
-    r = open_file(a, a->file + 1, O_CREAT | O_EXCL);
-    if (r < 0)
-        return r;
-    a->size = 0;
-    a->is_spoilt = false;
-    return fsync(a->folder) < 0 ? -errno : 0;
+    if (flush(a) == 0 && a->size + more > a->file_max)
+        (void)make_next(a); /* else this one grows on, and the next line tries again */
 }
 
 /* ---------------------------------------------------------------- what is there */
@@ -257,8 +265,8 @@ int audit_add(struct audit *a, int64_t now_ns, const char *what, const struct ac
     int r = audit_line_put(&line, a->n + 1, a->head, now_ns, what, data, n, hash);
     if (r == 0 && a->waiting.n + line.n > WAITING_MAX)
         r = flush(a); /* nobody has committed for long, or could */
-    if (r == 0 && (a->is_spoilt || (a->size && a->size + line.n > a->file_max)))
-        r = next_file(a);
+    if (r == 0 && a->size && a->size + line.n > a->file_max)
+        leave_full_file(a, line.n);
     if (r == 0) {
         strbuf_add_slice(&a->waiting, strbuf_slice(&line));
         if (strbuf_failed(&a->waiting)) {

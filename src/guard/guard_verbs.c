@@ -8,6 +8,8 @@
 #include "base/text.h"
 
 #include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
 
 /* What an answer is made of. */
 struct answer {
@@ -139,7 +141,9 @@ static uint16_t ack(struct answer *a, bool is_undone)
         return refuse(a, CONTROL_FAILED, err_text(r));
     const struct act_datum data[] = {{SLICE_LIT("fault"), fault}, {SLICE_LIT("note"), note}};
     audit_order(a, is_undone ? "unack" : "ack", data, 2);
-    return r == -EALREADY ? refuse(a, CONTROL_DONE, "it was acknowledged already") : CONTROL_DONE;
+    if (r == -EALREADY)
+        return refuse(a, CONTROL_DONE, is_undone ? "it was not acknowledged" : "it was acknowledged already");
+    return CONTROL_DONE;
 }
 
 static uint16_t do_ack(struct answer *a)
@@ -150,6 +154,11 @@ static uint16_t do_ack(struct answer *a)
 static uint16_t do_unack(struct answer *a)
 {
     return ack(a, true);
+}
+
+static struct slice print_number(char to[24], uint64_t v)
+{
+    return slice_of(to, (size_t)snprintf(to, 24, "%" PRIu64, v)); /* 20 digits fit */
 }
 
 static uint16_t do_silence(struct answer *a)
@@ -170,11 +179,14 @@ static uint16_t do_silence(struct answer *a)
     if (r < 0)
         return refuse(a, r == -EINVAL ? CONTROL_USAGE : CONTROL_FAILED,
                       why.message[0] ? why.message : err_text(r));
-    const struct act_datum data[] = {{SLICE_LIT("rule"), s.rule},
+    char number[24], iso[CLOCK_TEXT_MAX];
+    const struct act_datum data[] = {{SLICE_LIT("silence"), print_number(number, id)},
+                                     {SLICE_LIT("rule"), s.rule},
                                      {SLICE_LIT("host"), s.host},
                                      {SLICE_LIT("where"), s.where},
+                                     {SLICE_LIT("until"), slice_of(iso, clock_print_iso(iso, s.until_ns))},
                                      {SLICE_LIT("note"), s.note}};
-    audit_order(a, "silence", data, 4);
+    audit_order(a, "silence", data, sizeof data / sizeof *data);
     args_add_uint(a->values, "id", id);
     return CONTROL_DONE;
 }
@@ -185,7 +197,9 @@ static uint16_t do_unsilence(struct answer *a)
     int r = faults_unsilence(a->guard->faults, id, clock_utc_ns());
     if (r < 0)
         return refuse(a, CONTROL_NOT_FOUND, "there is no such silence; `gridline silence --list` lists them");
-    audit_order(a, "unsilence", NULL, 0);
+    char number[24];
+    const struct act_datum data = {SLICE_LIT("silence"), print_number(number, id)};
+    audit_order(a, "unsilence", &data, 1);
     return CONTROL_DONE;
 }
 
@@ -231,7 +245,7 @@ static int put_rule(struct answer *a, unsigned i)
     args_add_uint(&a->row, "firing", n.firing);
     args_add_uint(&a->row, "clearing", n.clearing);
     args_add_uint(&a->row, "left_out", faults_left_out(g->faults, i));
-    args_add(&a->row, SLICE_LIT("next_ms"), value_int((g->rules[i].next_ns - clock_utc_ns()) / 1000000));
+    args_add(&a->row, SLICE_LIT("next_ms"), value_int((g->rules[i].next_boot - clock_boot_ns()) / 1000000));
     args_add_text(&a->row, "query", slice_str(c->query));
     args_add_text(&a->row, "help", slice_str(c->help));
     return put_row(a);

@@ -4,6 +4,7 @@
 #include "unit/guard/action_bench.h"
 
 #include "guard/action_limit.h"
+#include "guard/audit_line.h"
 #include "guard/action_order.h"
 
 #include <ftw.h>
@@ -653,6 +654,19 @@ static void test_names(void **state)
     destroy_bench(b);
 }
 
+/* "WHAT ATTEMPT|" for each line of the audit. */
+static int list_attempt(void *arg, const struct audit_line *l)
+{
+    struct strbuf value = {0};
+    struct slice name;
+    size_t at = 0;
+    while (audit_line_datum(l, &at, &name, &value) > 0)
+        if (slice_eq_str(name, "attempt"))
+            strbuf_printf(arg, "%.*s %s|", SLICE_ARG(l->what), value.p);
+    strbuf_fini(&value);
+    return 0;
+}
+
 static void test_disk_full(void **state)
 {
     (void)state;
@@ -673,10 +687,39 @@ static void test_disk_full(void **state)
     actions_turn(b->actions, now_ns + NS_PER_S);
     wait_ends(b, 1);
     assert_ends("done 1 of 1 last|");
+    struct strbuf audit = {0};
+    assert_int_equal(audit_each(b->audit_dir, list_attempt, &audit, NULL), 0);
+    assert_string_equal(audit.p, "action.start 1|action.not_started 1|action.start 1|action.end 1|");
+    strbuf_fini(&audit);
     destroy_bench(b);
 }
 
 /* ---------------------------------------------------------------- limits and records alone */
+
+/* However many the rate allows, a restart forgets none of them: at most it counts some for later than they
+ * were. */
+static void test_rate_after_restart(void **state)
+{
+    (void)state;
+    enum { RATE = 4321 };
+    const struct action_config c = {.name = "x", .rate_count = RATE, .rate_ns = 1000000, .concurrency = 1};
+    struct action_limit l;
+    struct strbuf record = {0};
+    struct slice name;
+    assert_int_equal(action_limit_init(&l, &c), 0);
+    for (int64_t i = 0; i < RATE; i++)
+        action_limit_start(&l, 1000 + i);
+    action_limit_pack(&l, &record);
+    assert_true(record.n < 10000);
+    action_limit_fini(&l);
+    assert_int_equal(action_limit_init(&l, &c), 0);
+    assert_int_equal(action_limit_unpack(strbuf_slice(&record), &name, &l), 0);
+    assert_slice(name, "x");
+    assert_int_equal(l.n, RATE);
+    assert_in_range(action_limit_next(&l, 0, 1000 + RATE), 1001000, 1001010);
+    strbuf_fini(&record);
+    action_limit_fini(&l);
+}
 
 static void test_rate_is_exact(void **state)
 {
@@ -797,6 +840,7 @@ int main(void)
         cmocka_unit_test(test_names),
         cmocka_unit_test(test_disk_full),
         cmocka_unit_test(test_rate_is_exact),
+        cmocka_unit_test(test_rate_after_restart),
         cmocka_unit_test(test_pauses),
         cmocka_unit_test(test_records),
     };

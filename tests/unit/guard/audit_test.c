@@ -347,6 +347,27 @@ static void test_files_swapped(void **state)
     strbuf_fini(&two);
 }
 
+/* The next file can't be made: what happened is written all the same, where there is room for it. */
+static void test_next_file_fails(void **state)
+{
+    (void)state;
+    struct audit_result result;
+    struct audit *a = open_audit(1000);
+    assert_int_equal(mkdir(path_of(2), 0700), 0);
+    for (unsigned i = 0; i < 6; i++) {
+        add(a, "x", "y");
+        assert_int_equal(audit_commit(a), 0);
+    }
+    assert_int_equal(rmdir(path_of(2)), 0);
+    assert_int_equal(verify(&result), 0);
+    assert_true(result.lines == 6 && result.files == 1);
+    add(a, "x", "y");
+    assert_int_equal(audit_commit(a), 0);
+    assert_int_equal(verify(&result), 0);
+    assert_true(result.lines == 7 && result.files == 2);
+    audit_close(a);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -357,6 +378,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_every_cut, make_dir, remove_dir),
         cmocka_unit_test_setup_teardown(test_every_line, make_dir, remove_dir),
         cmocka_unit_test_setup_teardown(test_files_swapped, make_dir, remove_dir),
+        cmocka_unit_test_setup_teardown(test_next_file_fails, make_dir, remove_dir),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The loop's turn. Order is what makes it safe: what a turn found is put down and committed before anybody is
  * told of it, so that after a crash nothing was done that the guard does not know of. If the disk does not
- * take it, faults go on being judged, and actions and events wait until it does. */
+ * take it, faults go on being judged, and actions and events wait until it does.
+ *
+ * What is to be done when goes by the time since boot, so that a clock that is set holds nothing up. */
 #include "guard/guard_internal.h"
 
 #include "base/clock.h"
@@ -22,6 +24,20 @@ static const int64_t LONGEST_NS = NS_PER_S;    /* between two turns */
 static const int64_t FAILED_NS = NS_PER_S;     /* until a commit is tried again */
 static const int64_t AGAIN_NS = 30 * NS_PER_S; /* a question without an answer is asked again, or sooner */
 static const int64_t LEASES_NS = 5 * NS_PER_S; /* the gateway's answer about leases */
+static const int64_t STEP_NS = NS_PER_S;       /* a clock that moved by more was set */
+
+/* UTC. What was heard is not older or younger for a clock that was set. */
+static int64_t look_at_clock(struct guard *g)
+{
+    const int64_t now_ns = clock_utc_ns(), offset_ns = now_ns - clock_boot_ns();
+    const int64_t step_ns = offset_ns - g->offset_ns;
+    if (step_ns > STEP_NS || step_ns < -STEP_NS) {
+        log_info("the clock was set by %.0f s", (double)step_ns / 1e9);
+        live_shift(g->live, step_ns);
+    }
+    g->offset_ns = offset_ns;
+    return now_ns;
+}
 
 /* ---------------------------------------------------------------- putting down */
 
@@ -157,7 +173,7 @@ static void on_answer(void *arg, const struct rule_answer *answers, size_t n, in
     rule_judge(r->rule, clock_utc_ns(), took_ns, &answers[0], n > 1 ? &answers[1] : NULL);
     tell_failure(r);
     if (rule_stats(r->rule)->code < 0)
-        r->next_ns = earlier(r->next_ns, clock_utc_ns() + AGAIN_NS);
+        r->next_boot = earlier(r->next_boot, clock_boot_ns() + AGAIN_NS);
     guard_settle(r->guard);
 }
 
@@ -179,14 +195,14 @@ static void ask_gateway(struct running_rule *r)
 /* One that is behind (the guard stood still) is evaluated once, not once for each time that it missed. */
 static void evaluate(struct running_rule *r, int64_t now_ns)
 {
-    int64_t every_ns = rule_config(r->rule)->every_ns;
+    const int64_t every_ns = rule_config(r->rule)->every_ns, boot = r->guard->turn_boot;
     if (rule_is_remote(r->rule)) {
         ask_gateway(r);
     } else {
         rule_evaluate(r->rule, now_ns);
         tell_failure(r);
     }
-    r->next_ns = r->next_ns + every_ns > now_ns ? r->next_ns + every_ns : now_ns + every_ns;
+    r->next_boot = r->next_boot + every_ns > boot ? r->next_boot + every_ns : boot + every_ns;
 }
 
 /* ---------------------------------------------------------------- hosts that are late */
@@ -298,15 +314,25 @@ static void tell_state(struct guard *g, int64_t now_ns)
     faults_forget(g->faults, now_ns, g->config->keep_cleared_ns);
 }
 
+/* One that stood still has heard nothing for its own sake. */
+static void begin_turn(struct guard *g)
+{
+    const int64_t boot = clock_boot_ns();
+    if (boot - g->turn_boot > g->config->blind_ns / 2)
+        g->heard_boot = boot;
+    g->turn_boot = boot;
+    g->is_in_turn = true;
+}
+
 static void turn(struct guard *g)
 {
-    int64_t now_ns = clock_utc_ns();
-    g->is_in_turn = true;
+    const int64_t now_ns = look_at_clock(g);
+    begin_turn(g);
     live_forget(g->live, now_ns);
-    if (now_ns >= g->health_ns)
-        g->health_ns = health_turn(g->health, now_ns);
+    if (g->turn_boot >= g->health_boot)
+        g->health_boot = g->turn_boot + (health_turn(g->health, now_ns) - now_ns);
     for (unsigned i = 0; i < g->config->n_rules; i++)
-        if (g->rules[i].rule && now_ns >= g->rules[i].next_ns)
+        if (g->rules[i].rule && g->turn_boot >= g->rules[i].next_boot)
             evaluate(&g->rules[i], now_ns);
     tell_state(g, now_ns);
     guard_settle(g);
@@ -316,18 +342,19 @@ static void turn(struct guard *g)
 
 void guard_plan(struct guard *g)
 {
-    int64_t now_ns = clock_utc_ns(), next_ns = now_ns + LONGEST_NS;
+    const int64_t now_ns = clock_utc_ns(), boot = clock_boot_ns();
+    int64_t wait_ns = LONGEST_NS;
     if (g->is_in_turn || !g->timer)
         return;
     for (unsigned i = 0; i < g->config->n_rules; i++)
         if (g->rules[i].rule)
-            next_ns = earlier(next_ns, g->rules[i].next_ns);
-    next_ns = earlier(next_ns, g->health_ns);
-    next_ns = earlier(next_ns, faults_next(g->faults, now_ns));
-    next_ns = earlier(next_ns, actions_next(g->actions));
-    if (g->is_failing && next_ns < now_ns + FAILED_NS)
-        next_ns = now_ns + FAILED_NS;
-    int64_t wait_us = next_ns > now_ns ? (next_ns - now_ns) / 1000 + 1 : 0;
+            wait_ns = earlier(wait_ns, g->rules[i].next_boot - boot);
+    wait_ns = earlier(wait_ns, g->health_boot - boot);
+    wait_ns = earlier(wait_ns, faults_next(g->faults, now_ns) - now_ns);
+    wait_ns = earlier(wait_ns, actions_next(g->actions) - now_ns);
+    if (g->is_failing && wait_ns < FAILED_NS)
+        wait_ns = FAILED_NS;
+    int64_t wait_us = wait_ns > 0 ? wait_ns / 1000 + 1 : 0;
     const struct timeval after = {wait_us / 1000000, wait_us % 1000000};
     (void)evtimer_add(g->timer, &after); /* it is there already: this only moves it */
 }
@@ -342,13 +369,14 @@ static void on_timer(evutil_socket_t fd, short what, void *arg)
 
 void guard_take(struct guard *g, const struct event *e, bool from_gateway)
 {
-    int64_t now_ns = clock_utc_ns();
+    const int64_t now_ns = look_at_clock(g);
     struct slice name = e->schema->name;
     if (slice_eq(name, SLICE_LIT("fault.order"))) {
         if (from_gateway)
             guard_obey(g, e);
         return;
     }
+    g->heard_boot = now_ns - g->offset_ns;
     (void)live_take(g->live, e, now_ns); /* what is left out is counted */
     if (e->host.n)
         health_heard(g->health, e->host, slice_eq(name, SLICE_LIT("heartbeat")), 0, now_ns);
@@ -356,7 +384,7 @@ void guard_take(struct guard *g, const struct event *e, bool from_gateway)
 
 void guard_prime(struct guard *g, const struct event *e)
 {
-    int64_t now_ns = clock_utc_ns();
+    const int64_t now_ns = look_at_clock(g);
     if (!slice_eq(e->schema->name, SLICE_LIT("fault.order")))
         (void)live_take(g->live, e,
                         e->time_ns < now_ns ? e->time_ns : now_ns); /* what is left out is counted */
@@ -547,6 +575,7 @@ static int open_actions(struct guard *g)
 static int open_rules(struct guard *g, struct diag *why)
 {
     const struct rule_env env = {g->config, g->live, g->judge, g->faults};
+    const int64_t boot = clock_boot_ns();
     g->rules = mem_alloc((g->config->n_rules + 1) * sizeof *g->rules);
     for (unsigned i = 0; i < g->config->n_rules; i++) {
         const struct rule_config *c = &g->config->rules[i];
@@ -557,7 +586,7 @@ static int open_rules(struct guard *g, struct diag *why)
         int r = rule_create(&env, i, &g->rules[i].rule, why);
         if (r < 0)
             return r;
-        g->rules[i].next_ns = g->started_ns + within_ns * (i + 1) / (int64_t)(g->config->n_rules + 1);
+        g->rules[i].next_boot = boot + within_ns * (i + 1) / (int64_t)(g->config->n_rules + 1);
     }
     return 0;
 }
@@ -609,6 +638,8 @@ int guard_create(const struct guard_config *config, const char *act, struct even
 {
     struct guard *g = mem_alloc(sizeof *g);
     *g = (struct guard){.config = config, .act = act, .base = base, .started_ns = clock_utc_ns()};
+    g->turn_boot = g->heard_boot = clock_boot_ns();
+    g->offset_ns = g->started_ns - g->heard_boot;
     int r = open_all(g, why);
     if (r == 0 && *config->socket)
         r = serve_create(base, config->socket, guard_answer, g, &g->serve, why);

@@ -15,9 +15,9 @@ struct running_rule {
     struct guard *guard;
     struct rule *rule;
     unsigned index;
-    int64_t next_ns; /* UTC: when it is evaluated again */
-    bool is_asked;   /* at the gateway, and has not been answered */
-    int told_code;   /* of the last evaluation that was logged: only changes are */
+    int64_t next_boot; /* when it is evaluated again; by clock_boot_ns, here and below */
+    bool is_asked;     /* at the gateway, and has not been answered */
+    int told_code;     /* of the last evaluation that was logged: only changes are */
     uint64_t told_left_out;
 };
 
@@ -41,8 +41,11 @@ struct guard {
     struct running_rule *rules;
     size_t feeds; /* that are connected */
     int64_t started_ns;
-    int64_t told_ns;   /* rule.state and guard.state were last announced */
-    int64_t health_ns; /* when health wants its turn */
+    int64_t told_ns;     /* rule.state and guard.state were last announced */
+    int64_t health_boot; /* when health wants its turn */
+    int64_t turn_boot;   /* the last turn */
+    int64_t heard_boot;  /* the last event, or since when it can hear: its start, a pause of its own */
+    int64_t offset_ns;   /* of UTC to clock_boot_ns, at the last look */
     bool is_in_turn;
     bool is_failing;           /* the last commit failed; told once */
     struct lease_wait *leases; /* hosts that wait for the one question about them all */

@@ -13,14 +13,13 @@ static struct value text_of(const char *s)
 
 static const char *const health_columns[] = {"state", "feeds", "heard", "age_s", NULL};
 
-/* Nothing has been heard since it began counts from then. */
+/* Nothing has been heard since it began counts from then; what a gateway has said of before does not. */
 static int fill_health(void *arg, int (*put)(void *to, const struct value *row), void *to)
 {
     const struct guard *g = arg;
     struct live_stats s;
     live_stats(g->live, &s);
-    int64_t from_ns = s.newest_ns > g->started_ns ? s.newest_ns : g->started_ns;
-    int64_t age_ns = clock_utc_ns() - from_ns;
+    const int64_t age_ns = clock_boot_ns() - g->heard_boot;
     const struct value row[] = {text_of(age_ns > g->config->blind_ns ? "blind" : "seeing"),
                                 value_uint(g->feeds), s.newest_ns ? value_int(s.newest_ns) : value_none(),
                                 value_float((double)age_ns / 1e9)};

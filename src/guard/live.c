@@ -203,6 +203,30 @@ void live_forget(struct live *l, int64_t now_ns)
     }
 }
 
+static int64_t shifted(int64_t at_ns, int64_t by_ns)
+{
+    int64_t sum;
+    return __builtin_add_overflow(at_ns, by_ns, &sum) ? at_ns : sum;
+}
+
+static void shift_table(struct live_table *t, int64_t by_ns)
+{
+    void *host;
+    for (uint32_t i = 0; i < t->n; i++)
+        t->heard_ns[i] = shifted(t->heard_ns[i], by_ns);
+    for (size_t i = 0; map_next(&t->by_host, &i, &host);)
+        ((struct live_host *)host)->heard_ns = shifted(((struct live_host *)host)->heard_ns, by_ns);
+    t->heard_ns_max = shifted(t->heard_ns_max, by_ns);
+}
+
+void live_shift(struct live *l, int64_t by_ns)
+{
+    for (size_t i = 0; i < l->stats.tables; i++)
+        shift_table(l->tables[i], by_ns);
+    if (l->stats.newest_ns)
+        l->stats.newest_ns = shifted(l->stats.newest_ns, by_ns);
+}
+
 void live_stats(const struct live *l, struct live_stats *out)
 {
     *out = l->stats;

@@ -48,6 +48,9 @@ void live_destroy(struct live *l); /* NULL is fine */
 int live_take(struct live *l, const struct event *e, int64_t now_ns);
 /* Lets go what has not been heard of for `forget`. Bounded work: some rows a call. */
 void live_forget(struct live *l, int64_t now_ns);
+/* The clock that now_ns is of was set by so much: what was heard is as long ago as it was before. Costs a
+ * look at each row. */
+void live_shift(struct live *l, int64_t by_ns);
 void live_stats(const struct live *l, struct live_stats *out);
 
 /* By the name in SQL ("job_state" for job.state) or the event's own; NULL. Good until the next live_take. */

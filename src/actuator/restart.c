@@ -4,8 +4,9 @@
  * By command: the process that the pid file names is ended, if there is one. Then the command is started in a
  * session of its own, with no terminal, nothing open but /dev/null and its log, and no variable of the data:
  * it outlives this process and the guard. It is up when it lives and, if there is an address, takes
- * connections there. The pid file is ours to write, unless the command goes into the background (`forks`):
- * then it ends with code 0, and the server writes the file.
+ * connections there. The pid file is written before it runs (base/spawn.h), so that whoever does this again
+ * finds it, unless the command goes into the background (`forks`): then it ends with code 0, and the server
+ * writes the file.
  *
  * What is started here has no mark (base/strays.h), so that nobody takes it for something left over. */
 #include "actuator/program.h"
@@ -124,17 +125,23 @@ static int launch(const struct restart *s, struct server *out, struct diag *why)
     struct arena arena = {0};
     const struct actuator_env without_data = {.deadline_ns = INT64_MAX};
     const struct parameter_list none = {NULL, 0};
+    struct strbuf new_file = {0};
     int in = open("/dev/null", O_RDONLY | O_CLOEXEC);
     int log = open(s->log, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY, 0640);
     int r = in < 0 || log < 0 ? diag_set(why, -errno, 0, "%s: %s", s->log, err_text(-errno)) : 0;
+    strbuf_printf(&new_file, "%s.%d.new", s->pid_file, (int)getpid());
     struct spawn p = {.argv = program_argv(&s->command, &none, &arena),
                       .env = program_environment(&without_data, &arena),
                       .in = in,
                       .out = log,
                       .err = log,
-                      .is_kept = true};
+                      .is_kept = true,
+                      .pid_file = s->forks ? NULL : s->pid_file,
+                      .pid_file_new = strbuf_slice(&new_file).p};
     if (r == 0)
-        r = p.argv && p.env ? spawn(&p, &out->pid, &out->fd, why) : -ENOMEM;
+        (void)unlink(p.pid_file_new); /* what a process of our number left half-done */
+    if (r == 0)
+        r = p.argv && p.env && !strbuf_failed(&new_file) ? spawn(&p, &out->pid, &out->fd, why) : -ENOMEM;
     if (r == 0 && kept.leader == 0) {
         kept.leader = out->pid;
         strays_begin(&kept);
@@ -143,41 +150,8 @@ static int launch(const struct restart *s, struct server *out, struct diag *why)
         (void)close(in); /* nothing to lose */
     if (log >= 0)
         (void)close(log); /* we wrote nothing */
+    strbuf_fini(&new_file);
     arena_fini(&arena);
-    return r;
-}
-
-/* A new file with that text. */
-static int write_file(const char *path, struct slice text)
-{
-    (void)unlink(path); /* what a process of our number left half-done */
-    int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0644);
-    if (fd < 0)
-        return -errno;
-    ssize_t n = write(fd, text.p, text.n);
-    int r = n < 0 ? -errno : (size_t)n < text.n ? -ENOSPC : 0;
-    if (close(fd) < 0 && r == 0)
-        r = -errno;
-    return r;
-}
-
-/* Appears whole, or not at all. */
-static int write_pid_file(const char *path, pid_t pid, struct diag *why)
-{
-    struct strbuf name = {0}, text = {0};
-    strbuf_printf(&name, "%s.%d.new", path, (int)getpid());
-    strbuf_printf(&text, "%d\n", (int)pid);
-    int r = strbuf_failed(&name) || strbuf_failed(&text) ? -ENOMEM : write_file(name.p, strbuf_slice(&text));
-    if (r == 0 && rename(name.p, path) < 0)
-        r = -errno;
-    if (r < 0) {
-        if (name.p)
-            (void)unlink(name.p); /* the error that counts is r */
-        (void)diag_set(why, r, 0, "%s can't be written: %s; the server runs, pid %d", path, err_text(r),
-                       (int)pid); /* r is returned */
-    }
-    strbuf_fini(&name);
-    strbuf_fini(&text);
     return r;
 }
 
@@ -263,10 +237,7 @@ static int run_command(const struct restart *s, const struct actuator_env *env, 
     if (r < 0)
         return r;
     *pid = v.pid;
-    if (!s->forks)
-        r = write_pid_file(s->pid_file, v.pid, why);
-    if (r == 0)
-        r = wait_until_up(s, env, &v, pid, why);
+    r = wait_until_up(s, env, &v, pid, why);
     if (v.fd >= 0)
         (void)close(v.fd); /* nothing to lose */
     return r;

@@ -26,7 +26,8 @@ struct launch {
     pid_t parent;
     char oom[16]; /* text for the kernel; "" = as it is */
     size_t oom_n;
-    volatile int error; /* of the call that failed */
+    volatile int error;    /* of the call that failed */
+    volatile bool is_file; /* it was about pid_file */
 };
 
 /* A sanitizer's checks know our stack, not the child's. */
@@ -51,6 +52,37 @@ IN_CHILD static void set_oom_score(const struct launch *l)
     (void)close(fd);
 }
 
+/* "1234\n", without a library. */
+IN_CHILD static bool write_number(int fd, pid_t pid)
+{
+    char text[16];
+    size_t at = sizeof text;
+    text[--at] = '\n';
+    for (; pid > 0; pid /= 10)
+        text[--at] = (char)('0' + pid % 10);
+    return write(fd, text + at, sizeof text - at) == (ssize_t)(sizeof text - at);
+}
+
+IN_CHILD static bool write_pid_file(struct launch *l)
+{
+    const struct spawn *s = l->spawn;
+    if (!s->pid_file)
+        return true;
+    l->is_file = true;
+    int fd = open(s->pid_file_new, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0644);
+    if (fd < 0)
+        return false;
+    bool is_written =
+        write_number(fd, getpid()) && close(fd) == 0 && rename(s->pid_file_new, s->pid_file) == 0;
+    if (!is_written) {
+        l->error = errno ? errno : ENOSPC;
+        (void)unlink(s->pid_file_new); /* the error that counts is the first */
+        return false;
+    }
+    l->is_file = false;
+    return true;
+}
+
 IN_CHILD static int child_main(void *arg)
 {
     struct launch *l = arg;
@@ -65,10 +97,15 @@ IN_CHILD static int child_main(void *arg)
         (void)setpriority(PRIO_PROCESS, 0, getpriority(PRIO_PROCESS, 0) + s->nice); /* a wish, as above */
     set_oom_score(l);
     default_signals();
+    if (!write_pid_file(l))
+        goto failed;
     (void)execve(l->path, (char *const *)(uintptr_t)s->argv,
                  (char *const *)(uintptr_t)s->env); /* returns on failure */
+    l->error = errno;
+    if (s->pid_file)
+        (void)unlink(s->pid_file); /* nobody runs by that number */
 failed:
-    l->error = errno ? errno : ECHILD;
+    l->error = l->error ? l->error : errno ? errno : ECHILD;
     _exit(FAILED);
 }
 
@@ -137,7 +174,9 @@ int spawn(const struct spawn *s, pid_t *pid, int *pidfd, struct diag *why)
     }
     if (r < 0)
         r = diag_set(why, r, 0, "%s: not found in PATH", name);
-    else if ((r = run(&l, pid, pidfd)) < 0)
+    else if ((r = run(&l, pid, pidfd)) < 0 && l.is_file)
+        r = diag_set(why, r, 0, "%.120s can't be written: %s; nothing was started", s->pid_file, err_text(r));
+    else if (r < 0)
         r = diag_set(why, r, 0, "%s: can't be started: %s", name, err_text(r));
     strbuf_fini(&found);
     return r;

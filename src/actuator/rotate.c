@@ -9,6 +9,7 @@
  *
  * rotate_log.c has what makes it safe. Only one run at a time works on a folder. */
 #include "actuator/actuator.h"
+#include "actuator/quote.h"
 #include "actuator/rotate_log.h"
 #include "actuator/target.h"
 #include "base/clock.h"
@@ -138,7 +139,7 @@ struct rotation {
     struct log *logs; /* newest first; of those that matched, what is to go */
     size_t n, matched, asides;
     bool is_in_place; /* both folders are the same */
-    size_t moved, in_use;
+    size_t moved, in_use, linked;
     struct rotate_done done;
 };
 
@@ -238,7 +239,8 @@ static int count_one(struct rotation *t, int r)
 {
     t->moved += r == 0;
     t->in_use += r == -EBUSY;
-    return r == -EBUSY || r == -ENOENT || r == -ENODATA || r == -ELOOP ? 0 : r;
+    t->linked += r == -EMLINK;
+    return r == -EBUSY || r == -ENOENT || r == -ENODATA || r == -ELOOP || r == -EMLINK ? 0 : r;
 }
 
 static int move_all(struct rotation *t)
@@ -374,16 +376,21 @@ static int rotate_plan(void *state, const struct actuator_env *env, struct strbu
     int r = check(o, why);
     if (r < 0)
         return r;
-    strbuf_printf(out, "move %s to %s, compress %s, keep %" PRId64 "%s%s\n", o->path, o->to, o->compress,
-                  o->keep,
+    strbuf_add_str(out, "move ");
+    quote_word(out, slice_str(o->path));
+    strbuf_add_str(out, " to ");
+    quote_word(out, slice_str(o->to));
+    strbuf_printf(out, ", compress %s, keep %" PRId64 "%s%s\n", o->compress, o->keep,
                   o->copytruncate ? ", by copying and cutting"
                   : o->reopen     ? ", with signal "
                                   : "",
                   o->reopen ? o->reopen : "");
     /* Which they would be, where that can be seen; a configuration may be older than the folders. */
     if (open_rotation(&t, o, env, NULL) == 0 && choose(&t) == 0)
-        for (size_t i = 0; i < t.n; i++)
-            strbuf_printf(out, "%s, %" PRIu64 " bytes\n", t.logs[i].name, t.logs[i].size);
+        for (size_t i = 0; i < t.n; i++) {
+            quote_word(out, slice_str(t.logs[i].name)); /* whoever may write there has chosen it */
+            strbuf_printf(out, ", %" PRIu64 " bytes\n", t.logs[i].size);
+        }
     close_rotation(&t);
     return 0;
 }
@@ -396,7 +403,10 @@ static void say(const struct rotation *t, int r, const struct diag *why, struct 
     if (t->in_use)
         strbuf_printf(out, "; %zu in use%s", t->in_use,
                       t->o->reopen || t->o->copytruncate ? "" : ": give `reopen` or `copytruncate`");
-    if (r == 0 && t->moved == 0 && t->in_use == 0)
+    if (t->linked)
+        strbuf_printf(out, "; %zu with other names (hard links) left as %s", t->linked,
+                      t->linked == 1 ? "it is" : "they are");
+    if (r == 0 && t->moved == 0 && t->in_use == 0 && t->linked == 0)
         strbuf_printf(out, "; of %zu none is to go", t->matched);
     if (r < 0)
         strbuf_printf(out, "; then: %s", why->message[0] ? why->message : err_text(r));

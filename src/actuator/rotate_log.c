@@ -406,6 +406,11 @@ int rotate_copy_and_cut(const struct rotate_place *p, const char *name, struct r
     int log, r = open_log(p->from, name, O_RDWR, &log, &st);
     if (r < 0)
         return r;
+    if (st.st_nlink >
+        1) { /* cut here, it would be cut elsewhere, too: somebody may have put it here for that */
+        (void)close(log); /* nothing was written */
+        return -EMLINK;
+    }
     bool is_named = resume(p, name, log, &st, &c);
     if (!is_named)
         r = st.st_size == 0 ? -ENODATA : copy_first(p, name, log, &st, &c);

@@ -243,6 +243,38 @@ static void no_links(void **state)
     assert_int_equal(st.st_size, 7);
 }
 
+/* Whoever may write to the folder could have put another's file there, for us to cut it. */
+static void no_hard_links(void **state)
+{
+    const struct folders *f = *state;
+    char path[PATH_MAX], secret[PATH_MAX];
+    struct stat st;
+    write_file(f->root, "secret", "secret\n", 100);
+    (void)snprintf(secret, sizeof secret, "%s/secret", f->root);
+    (void)snprintf(path, sizeof path, "%s/a.log.1", f->from);
+    assert_int_equal(link(secret, path), 0);
+    write_file(f->from, "a.log.2", "two\n", 100);
+    assert_int_equal(rotate_says(f, OPTIONS("copytruncate", "true"), "moved 1 log"), 0);
+    assert_int_equal(rotate_says(f, OPTIONS("copytruncate", "true"), "1 with other names"), 0);
+    assert_int_equal(stat(secret, &st), 0);
+    assert_int_equal(st.st_size, 7);
+    check_all(f->to, 1, "two\n");
+}
+
+/* Names of files are somebody's choice, too. */
+static void plan_is_quoted(void **state)
+{
+    const struct folders *f = *state;
+    const char *texts[] = {f->path, f->to};
+    const struct parameter_setting settings[] = {{"path", &texts[0], 1}, {"to", &texts[1], 1}};
+    const struct actuator_env env = {.deadline_ns = INT64_MAX, .attempt = "1"};
+    struct strbuf plan = {0};
+    write_file(f->from, "a.log\nmove x", "x", 100);
+    assert_int_equal(actuator_plan(actuator_find(SLICE_LIT("rotate")), settings, 2, &env, &plan, NULL), 0);
+    assert_non_null(strstr(plan.p, "\n\"a.log\\x0amove x\", 1 bytes\n"));
+    strbuf_fini(&plan);
+}
+
 /* Somebody writes to it: it stays, and says so. */
 static void in_use(void **state)
 {
@@ -529,10 +561,10 @@ static void cut_goes_on(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(moves),       TEST(compresses),      TEST(in_its_own_folder), TEST(same_name),
-        TEST(no_links),    TEST(in_use),          TEST(no_room),           TEST(wrong_options),
-        TEST(reopened),    TEST(reopen_finishes), TEST(killed_moving),     TEST(killed_cutting),
-        TEST(cut_goes_on),
+        TEST(moves),         TEST(compresses),     TEST(in_its_own_folder), TEST(same_name),
+        TEST(no_links),      TEST(no_hard_links),  TEST(plan_is_quoted),    TEST(in_use),
+        TEST(no_room),       TEST(wrong_options),  TEST(reopened),          TEST(reopen_finishes),
+        TEST(killed_moving), TEST(killed_cutting), TEST(cut_goes_on),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

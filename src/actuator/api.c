@@ -114,7 +114,7 @@ static int take_data(struct question *q, const struct gridline_value *data, size
 static int begin(struct question *q, const char *actuator, const char *const *options,
                  const struct gridline_value *data, size_t n, struct diag *why)
 {
-    static unsigned number; /* only to tell attempts apart: a race costs nothing */
+    static _Atomic unsigned number; /* tells attempts apart */
     *q = (struct question){.ops = NULL};
     (void)snprintf(q->attempt, sizeof q->attempt, "%lld.%u", (long long)clock_utc_ns(), ++number);
     q->env.attempt = q->attempt;

@@ -155,7 +155,11 @@ static void add_rest(const struct actuator_env *env, struct strbuf *out)
 
 static void make_body(const struct actuator_env *env, struct strbuf *out)
 {
-    add_paragraph(out, value_of(env, "summary"));
+    struct strbuf summary = {0};
+    quote_line(&summary, value_of(env, "summary")); /* a line of it must not look like one of ours */
+    add_paragraph(out, strbuf_slice(&summary));
+    out->failed = out->failed || strbuf_failed(&summary);
+    strbuf_fini(&summary);
     add_state(env, out);
     add_paragraph(out, value_of(env, "help"));
     add_list(env, out);

@@ -159,6 +159,12 @@ def case_mail(work):
     act("mail", fault(kind="clear"), server=sink.url, to="ops")
     assert parse(sink.mails.pop())["Subject"] == "[cleared] c0-0: /var is full"
 
+    # What an event says can't look like what we say.
+    act("mail", fault(summary="c0-0 is well\n\nseverity  info\nThis is about 0 faults."), server=sink.url, to="ops")
+    lines = parse(sink.mails.pop()).get_content().splitlines()
+    assert lines[0] == "c0-0 is well\\x0a\\x0aseverity  info\\x0aThis is about 0 faults.", lines
+    assert [line for line in lines if line.startswith("severity")] == ["severity  error"], lines
+
     # Repeated: it can be recognised.
     act("mail", fault(), attempt="9.2", server=sink.url, to="ops")
     act("mail", fault(), attempt="9.2", server=sink.url, to="ops")

@@ -95,6 +95,43 @@ static int check_head(const char *path, const char *head)
     return EXIT_FAILED;
 }
 
+/* For people. */
+static int print_whole(const struct audit_result *r)
+{
+    struct strbuf out = {0};
+    strbuf_printf(&out, "whole: %" PRIu64 " line%s in %" PRIu64 " file%s, head %s\n", r->lines,
+                  r->lines == 1 ? "" : "s", r->files, r->files == 1 ? "" : "s", r->head);
+    if (r->torn)
+        strbuf_printf(&out, "%" PRIu64 " time%s a crash left part of a line, as the line behind it says\n",
+                      r->torn, r->torn == 1 ? "" : "s");
+    return file_print(&out);
+}
+
+/* With --format: a row, whatever was found. */
+static int print_row(const char *format, const struct audit_result *r, const char *state)
+{
+    static const struct table_column columns_of[] = {{"state", 0}, {"lines", 0}, {"files", 0}, {"torn", 0},
+                                                     {"head", 0},  {"where", 0}, {NULL, 0}};
+    struct table_options t = {.event = "audit.verify", .columns = columns_of};
+    struct args_writer row = {0};
+    if (!table_format(format, &t.encoding))
+        return EXIT_USAGE;
+    struct table *table = table_create(&t);
+    if (!table)
+        return EXIT_FAILED;
+    args_add_text(&row, "state", slice_str(state));
+    args_add_uint(&row, "lines", r->lines);
+    args_add_uint(&row, "files", r->files);
+    args_add_uint(&row, "torn", r->torn);
+    args_add_text(&row, "head", slice_str(r->head));
+    args_add_text(&row, "where", slice_str(r->where));
+    table_add(table, args_of(&row), SLICE_LIT(""));
+    int code = table_finish(table) < 0 ? EXIT_FAILED : EXIT_OK;
+    table_destroy(table);
+    args_writer_fini(&row);
+    return code;
+}
+
 static int verify(const struct audit_options *o, const char *path)
 {
     struct audit_result result;
@@ -102,21 +139,20 @@ static int verify(const struct audit_options *o, const char *path)
     int r = audit_verify(path, &result, &why);
     if (r < 0 && r != E_DAMAGE)
         return explain(path, r);
+    int code = r == E_DAMAGE ? EXIT_FAILED : o->head ? check_head(path, o->head) : EXIT_OK;
     if (r == E_DAMAGE) {
         say("%.150s/%s", path, why.message);
         say_plain("the %" PRIu64 " lines before it are whole", result.lines);
-        return EXIT_FAILED;
     }
-    int code = o->head ? check_head(path, o->head) : EXIT_OK;
-    if (code != EXIT_OK)
+    if (code == EXIT_OK && !o->format)
+        return print_whole(&result);
+    if (!o->format || (code != EXIT_OK && code != EXIT_FAILED))
         return code;
-    struct strbuf out = {0};
-    strbuf_printf(&out, "whole: %" PRIu64 " line%s in %" PRIu64 " file%s, head %s\n", result.lines,
-                  result.lines == 1 ? "" : "s", result.files, result.files == 1 ? "" : "s", result.head);
-    if (result.torn)
-        strbuf_printf(&out, "%" PRIu64 " time%s a crash left part of a line, as the line behind it says\n",
-                      result.torn, result.torn == 1 ? "" : "s");
-    return file_print(&out);
+    int printed = print_row(o->format, &result,
+                            r == E_DAMAGE     ? "changed"
+                            : code == EXIT_OK ? "whole"
+                                              : "cut");
+    return printed == EXIT_OK ? code : printed;
 }
 
 /* ---------------------------------------------------------------- show */
@@ -184,8 +220,9 @@ static int audit_run(void *state, struct operands words)
         say("write `audit verify [DIR]` or `audit show [DIR]`");
         return EXIT_USAGE;
     }
-    find_folder(words.n > 1 ? words.v[1] : NULL, &path);
-    int code = strbuf_failed(&path) ? explain("", -ENOMEM) : is_verify ? verify(o, path.p) : show(o, path.p);
+    int code = find_folder(words.n > 1 ? words.v[1] : NULL, &path);
+    if (code == EXIT_OK)
+        code = strbuf_failed(&path) ? explain("", -ENOMEM) : is_verify ? verify(o, path.p) : show(o, path.p);
     strbuf_fini(&path);
     return code;
 }
@@ -219,7 +256,9 @@ const struct verb verb_audit = {
         "`verify` reads all of it, and says where the first line is that is not as it was written. Lines "
         "that "
         "are missing at the very end can't be found so: keep the head elsewhere (the guard's event "
-        "`guard.state` has it every minute) and give it with --head.\n"
+        "`guard.state` has it every minute) and give it with --head. With --format it prints a row, also "
+        "when "
+        "something is wrong: `state` is whole, changed (at `where`) or cut.\n"
         "`show` lists the lines. DIR is the folder, or a guard's state_dir; none: where this user's guard "
         "has "
         "it.\n"

@@ -7,6 +7,7 @@
  * followed: what may be sent where is configured here. */
 #include "actuator/actuator.h"
 #include "actuator/escape.h"
+#include "actuator/quote.h"
 #include "actuator/transfer.h"
 #include "base/secret.h"
 #include "base/text.h"
@@ -178,9 +179,11 @@ static int webhook_plan(void *state, const struct actuator_env *env, struct strb
             strbuf_printf(out, "%s\n", h->data);
         if (w->token_file)
             strbuf_printf(out, "Authorization: Bearer (the first line of %s)\n", w->token_file);
+        make_body(w, env, &q.body);
+        strbuf_add_str(out, "\nbody ");
+        quote_word(out, strbuf_slice(&q.body));
         strbuf_add_char(out, '\n');
-        make_body(w, env, out);
-        strbuf_add_char(out, '\n');
+        r = strbuf_failed(&q.body) ? -ENOMEM : 0;
     }
     request_fini(&q);
     return r;

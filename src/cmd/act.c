@@ -2,6 +2,7 @@
 /* gridline act: a thin main over gridline/actuator.h. */
 #include "base/clock.h"
 #include "base/mem.h"
+#include "base/text.h"
 #include "cmd/act_verb.h"
 #include "cmd/file.h"
 #include "cmd/say.h"
@@ -114,12 +115,41 @@ static int code_of(int r)
                                          : EXIT_FAILED;
 }
 
-static int dry_run(const char *actuator, const char *const *options, const struct gridline_value *data,
-                   size_t n)
+/* With --format a row says it, for a program. */
+static int print_row(const struct table_options *t, struct args_writer *row)
 {
+    struct table *table = table_create(t);
+    int r = table ? 0 : -ENOMEM;
+    if (r == 0) {
+        table_add(table, args_of(row), SLICE_LIT(""));
+        r = table_finish(table);
+    }
+    table_destroy(table);
+    args_writer_fini(row);
+    return r;
+}
+
+static int print_plan(const struct act_options *o, const struct table_options *t, const char *actuator,
+                      const char *plan)
+{
+    struct args_writer row = {0};
+    if (!o->format)
+        return file_write_all(STDOUT_FILENO, slice_str(plan));
+    args_add_text(&row, "actuator", slice_str(actuator));
+    args_add_text(&row, "plan", slice_str(plan));
+    return print_row(t, &row);
+}
+
+static int dry_run(const struct act_options *o, const char *actuator, const char *const *options,
+                   const struct gridline_value *data)
+{
+    static const struct table_column columns[] = {{"actuator", 0}, {"plan", 0}, {NULL, 0}};
+    struct table_options t = {.event = "actuator.plan", .columns = columns, .shows_all = true};
     char *plan = NULL, why[200];
-    int r = gridline_actuator_plan(actuator, options, data, n, &plan, why, sizeof why);
-    int written = r == 0 ? file_write_all(STDOUT_FILENO, slice_str(plan)) : 0;
+    if (!table_format(o->format, &t.encoding))
+        return EXIT_USAGE;
+    int r = gridline_actuator_plan(actuator, options, data, o->data.n, &plan, why, sizeof why);
+    int written = r == 0 ? print_plan(o, &t, actuator, plan) : 0;
     free(plan);
     if (r < 0)
         say("%s", why);
@@ -135,16 +165,35 @@ static int check(const char *actuator, const char *const *options)
     return code_of(r);
 }
 
+static int print_end(const struct table_options *t, const char *actuator, int r, const char *said,
+                     struct slice output)
+{
+    struct args_writer row = {0};
+    args_add_text(&row, "actuator", slice_str(actuator));
+    args_add(&row, SLICE_LIT("done"), value_bool(r == 0));
+    args_add_text(&row, "text", slice_str(said));
+    args_add(&row, SLICE_LIT("output"), text_is_utf8(output) ? value_text(output) : value_bytes(output));
+    return print_row(t, &row);
+}
+
 static int run(const struct act_options *o, const char *actuator, const char *const *options,
                const struct gridline_value *data)
 {
+    static const struct table_column columns[] = {
+        {"actuator", 0}, {"done", 0}, {"text", 0}, {"output", 0}, {NULL, 0}};
+    struct table_options t = {.event = "actuator.end", .columns = columns, .shows_all = true};
     char said[SAID_MAX], *output;
     size_t size;
+    if (!table_format(o->format, &t.encoding))
+        return EXIT_USAGE;
     int64_t ms = o->timeout_ns / 1000000;
     int timeout = ms > INT32_MAX ? INT32_MAX : o->timeout_ns > 0 && ms == 0 ? 1 : (int)ms;
     int r = gridline_actuator_run_output(actuator, options, data, o->data.n, timeout, said, sizeof said,
                                          &output, &size);
-    int written = size ? file_write_all(STDOUT_FILENO, slice_of(output, size)) : 0;
+    const struct slice printed = slice_of(size ? output : "", size);
+    int written = o->format ? print_end(&t, actuator, r, said, printed)
+                  : size    ? file_write_all(STDOUT_FILENO, printed)
+                            : 0;
     free(output);
     say("%s%s%s", r == -EINVAL ? "" : actuator, r == -EINVAL ? "" : ": ",
         said); /* of options it says itself */
@@ -171,7 +220,7 @@ int act_run(const struct act_options *o, struct operands words)
     if (o->check)
         code = check(words.v[0], options);
     else if (read_data(&o->data, data, &arena))
-        code = o->dry_run ? dry_run(words.v[0], options, data, o->data.n) : run(o, words.v[0], options, data);
+        code = (o->dry_run ? dry_run : run)(o, words.v[0], options, data);
     mem_free(options);
     arena_fini(&arena);
     return code;

@@ -13,7 +13,8 @@ static const struct option_spec table[] = {
     {'d', "data", OPTION_TEXTS, "NAME=VALUE", AT(data), "the value that `{NAME}` in options stands for"},
     {0, "timeout", OPTION_DURATION, "TIME", AT(timeout_ns), "by then it has to be over (default 30s)"},
     {'t', "format", OPTION_TEXT, "FORMAT", AT(format),
-     "print the list as `table` (default), `ulm`, `bp`, `ndjson`, `xml`, `csv`, `binary`"},
+     "print the list as a table (default) or as events in this encoding; what was or would be done as one, "
+     "too"},
     {0},
 };
 
@@ -37,7 +38,8 @@ const struct verb verb_act = {
         "`--data`, as it is, within that one text; `{NAME?default}` has a default, `{{` is a brace. Options "
         "that name a program, a script or a file are used as they stand.\n"
         "What a program prints goes to standard output (the first 16 KiB), and what was done to standard "
-        "error.\n"
+        "error. With --format a row on standard output has both: actuator, done, text, output; of --dry-run: "
+        "actuator, plan.\n"
         "Ends with 3 if there is no such actuator, or nothing to act on; with 5 if it is not allowed.",
     .operand_kind = OPERAND_WORDS,
     .operands_max = SIZE_MAX,

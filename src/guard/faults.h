@@ -179,6 +179,8 @@ void silence_pack(const struct silence *s, struct strbuf *out);
  * that does not fire, of a rule that is no longer there: there is nothing to tell, its record may go. */
 int faults_restore_fault(struct faults *f, struct slice record);
 int faults_restore_silence(struct faults *f, struct slice record);
+/* Silences up to this number were given: none has it again. */
+void faults_restore_numbers(struct faults *f, uint64_t last);
 /* Behind the last record: ends those whose rule is gone (on_change with TURN_CLEARS, is_ended). */
 void faults_restored(struct faults *f, int64_t now_ns);
 

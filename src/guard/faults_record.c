@@ -322,6 +322,12 @@ int faults_restore_silence(struct faults *fs, struct slice bytes)
     return err == -EEXIST ? E_PROTO : err;
 }
 
+void faults_restore_numbers(struct faults *fs, uint64_t last)
+{
+    if (last > fs->silences.last_id && last < UINT64_MAX)
+        fs->silences.last_id = last;
+}
+
 static void end_gone(struct faults *fs, struct rule_state *r, int64_t now_ns)
 {
     for (struct entry *e = r->entries.first; e; e = e->in_rule.next) {

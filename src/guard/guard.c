@@ -7,6 +7,7 @@
 #include "guard/guard_internal.h"
 
 #include "base/clock.h"
+#include "base/cursor.h"
 #include "base/directory.h"
 #include "base/log.h"
 #include "base/map.h"
@@ -18,6 +19,7 @@
 #include <stdio.h>
 
 enum { NOTICES_A_TURN = 4096, PING_THREADS = 2 };
+enum { COUNTER_SILENCES = 1 }; /* ids of STATE_COUNTER: a varint, the last number that was given */
 
 static const int64_t TELL_NS = 60 * NS_PER_S;  /* how often rule.state and guard.state */
 static const int64_t LONGEST_NS = NS_PER_S;    /* between two turns */
@@ -67,17 +69,28 @@ static void on_change(void *arg, const struct fault *f, enum fault_turn turn)
         announce_fault(g->announce, f);
 }
 
+/* Whoever ends a silence by its number ends that one, also after a restart. */
+static int put_silence(struct guard *g, const struct silence *s)
+{
+    struct strbuf record = {0}, last = {0};
+    silence_pack(s, &record);
+    strbuf_add_varint(&last, s->id);
+    int r = strbuf_failed(&record) || strbuf_failed(&last)
+                ? -ENOMEM
+                : state_put(g->state, STATE_SILENCE, s->id, strbuf_slice(&record));
+    if (r == 0)
+        r = state_put(g->state, STATE_COUNTER, COUNTER_SILENCES, strbuf_slice(&last));
+    strbuf_fini(&record);
+    strbuf_fini(&last);
+    return r;
+}
+
 static void on_silence(void *arg, const struct silence *s, bool is_over)
 {
     struct guard *g = arg;
-    struct strbuf record = {0};
-    silence_pack(s, &record);
-    int r = is_over                  ? state_drop(g->state, STATE_SILENCE, s->id)
-            : strbuf_failed(&record) ? -ENOMEM
-                                     : state_put(g->state, STATE_SILENCE, s->id, strbuf_slice(&record));
+    int r = is_over ? state_drop(g->state, STATE_SILENCE, s->id) : put_silence(g, s);
     if (r < 0)
         log_error("a silence can't be put down: %s", err_text(r));
-    strbuf_fini(&record);
     announce_silence(g->announce, s, is_over);
 }
 
@@ -472,11 +485,22 @@ static void restore_actions(struct guard *g)
     g->kept = NULL;
 }
 
+static int restore_counter(struct guard *g, uint64_t id, struct slice record)
+{
+    struct cursor c = cursor_of(record);
+    const uint64_t last = cursor_varint(&c);
+    if (c.bad || id != COUNTER_SILENCES)
+        return E_PROTO;
+    faults_restore_numbers(g->faults, last);
+    return 0;
+}
+
 static void restore(void *arg, enum state_kind kind, uint64_t id, struct slice record)
 {
     struct guard *g = arg;
     int r = kind == STATE_FAULT     ? faults_restore_fault(g->faults, record)
             : kind == STATE_SILENCE ? faults_restore_silence(g->faults, record)
+            : kind == STATE_COUNTER ? restore_counter(g, id, record)
                                     : 0;
     if (kind == STATE_ACTION)
         keep_record(g, id, record);

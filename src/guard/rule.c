@@ -66,12 +66,14 @@ static bool is_trusted(const struct rule_config *c, struct slice table)
     return is_sensors(table);
 }
 
-/* Tables that a gateway fills by itself, and those of SQLite that only take apart what they are given. */
-static bool is_gateways(struct slice table)
+/* Tables that a gateway or guard fills by itself, and those of SQLite that only take apart what they are
+ * given. */
+static bool is_own(struct slice table)
 {
-    static const char *const names[] = {"baselines", "domains",       "faults", "json_each", "json_tree",
-                                        "ledger",    "partitions",    "rules",  "schemas",   "schema_fields",
-                                        "sensors",   "subscriptions", "tables", "workers"};
+    static const char *const names[] = {"guard_health", "host_health",   "baselines", "domains",
+                                        "faults",       "json_each",     "json_tree", "ledger",
+                                        "partitions",   "rules",         "schemas",   "schema_fields",
+                                        "sensors",      "subscriptions", "tables",    "workers"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (slice_eq_nocase(table, slice_str(names[i])))
             return true;
@@ -99,7 +101,7 @@ static bool note_untrusted(void *arg, struct slice name, size_t at)
 {
     struct distrust *d = arg;
     (void)at; /* its name says enough */
-    if (is_gateways(name) || is_trusted(d->config, name) || is_trusted(d->config, event_of(name)))
+    if (is_own(name) || is_trusted(d->config, name) || is_trusted(d->config, event_of(name)))
         return true;
     d->table = event_of(name);
     return false;

@@ -613,6 +613,16 @@ def case_command(place):
     out, _ = run("--dry-run", "page", "program=" + place.probe, "-d", "v=x")
     assert 'input "{\\"v\\":\\"x\\"}\\x0a"' in out, out
     assert place.records() == {}
+    out, _ = run("--dry-run", "webhook", "url=http://h/", "text={v}", "-d", "v=a\x1b[31m\n\\x1b")
+    assert out.endswith('\nbody "a\\x1b[31m\\x0a\\\\x1b"\n'), out
+    # For a program.
+    out, _ = run("--dry-run", "exec", "program=/bin/x", "args={v}", "-d", "v=a", "--format", "json")
+    row = json.loads(out)
+    assert row["actuator"] == "exec" and row["plan"].startswith('run "/bin/x" "a"\nenv '), row
+    row = json.loads(run("exec", "program=/bin/echo", "args={v}", "-d", "v=a b", "--format", "json")[0])
+    assert (row["done"], row["text"], row["output"]) == (True, "ended with code 0", "a b\n"), row
+    row = json.loads(run("exec", "program=/bin/false", "--format", "json", code=1)[0])
+    assert row["done"] is False and "code 1" in row["text"], row
     out, _ = run("--dry-run", "kill", "name=no-such-process-gl")
     assert out.startswith("nothing: no process"), out
     out, _ = run("--dry-run", "restart", "command=/bin/x", "command=-d", "pid_file=/tmp/x")

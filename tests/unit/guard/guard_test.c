@@ -73,6 +73,14 @@ static int setup(void **state)
     return 0;
 }
 
+static void restart(struct world *w)
+{
+    struct diag why = {0};
+    guard_destroy(w->guard);
+    if (guard_create(w->config, "/nonexistent", w->base, &w->guard, &why) < 0)
+        fail_msg("%s", why.message);
+}
+
 static int remove_one(const char *path, const struct stat *st, int kind, struct FTW *place)
 {
     (void)st, (void)kind, (void)place;
@@ -236,12 +244,16 @@ static void test_orders_are_audited(void **state)
                                             {SLICE_LIT("id"), value_uint(1)}};
     order(w, silence, sizeof silence / sizeof *silence);
     order(w, unsilence, sizeof unsilence / sizeof *unsilence);
+    restart(w); /* a number is not given twice */
+    order(w, silence, sizeof silence / sizeof *silence);
     (void)snprintf(audit, sizeof audit, "%s/state/audit", w->folder);
     assert_int_equal(audit_each(audit, list_line, &lines, NULL), 0);
     assert_string_equal(lines.p,
                         "start\n"
                         "silence by=ann silence=1 rule=hot until=2100-01-01T00:00:00.000000Z note=new fan\n"
-                        "unsilence by=bob silence=1\n");
+                        "unsilence by=bob silence=1\n"
+                        "end\nstart\n"
+                        "silence by=ann silence=2 rule=hot until=2100-01-01T00:00:00.000000Z note=new fan\n");
     strbuf_fini(&lines);
 }
 

@@ -252,6 +252,10 @@ static void test_refused(void **state)
         {"rule a { query = \"SELECT host FROM heat, load\" on_fire = {\"n\"} trust = {\"heat\"} }\nlog n { }",
          0, ""},
         {"rule a { query = \"SELECT host FROM heat\" }", 0, ""},
+        {"rule a { query = \"SELECT p.host AS host FROM host_health p JOIN host_health b ON b.host = 'b'\" "
+         "on_fire = "
+         "{\"n\"} }\nlog n { }",
+         0, ""},
         {"rule a { query = \"WITH x AS (SELECT host FROM load) SELECT x.host FROM x JOIN workers w ON w.host "
          "= "
          "x.host WHERE w.state IN ('late', 'expired') ORDER BY 1, 2\" on_fire = {\"n\"} }\nlog n { }",

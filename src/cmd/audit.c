@@ -111,7 +111,7 @@ static int print_whole(const struct audit_result *r)
 static int print_row(const char *format, const struct audit_result *r, const char *state)
 {
     static const struct table_column columns_of[] = {{"state", 0}, {"lines", 0}, {"files", 0}, {"torn", 0},
-                                                     {"head", 0},  {"where", 0}, {NULL, 0}};
+                                                     {"cut", 0},   {"head", 0},  {"where", 0}, {NULL, 0}};
     struct table_options t = {.event = "audit.verify", .columns = columns_of};
     struct args_writer row = {0};
     if (!table_format(format, &t.encoding))
@@ -123,6 +123,7 @@ static int print_row(const char *format, const struct audit_result *r, const cha
     args_add_uint(&row, "lines", r->lines);
     args_add_uint(&row, "files", r->files);
     args_add_uint(&row, "torn", r->torn);
+    args_add_uint(&row, "cut", r->cut);
     args_add_text(&row, "head", slice_str(r->head));
     args_add_text(&row, "where", slice_str(r->where));
     table_add(table, args_of(&row), SLICE_LIT(""));
@@ -143,6 +144,11 @@ static int verify(const struct audit_options *o, const char *path)
     if (r == E_DAMAGE) {
         say("%.150s/%s", path, why.message);
         say_plain("the %" PRIu64 " lines before it are whole", result.lines);
+    } else if (code == EXIT_OK && result.cut) {
+        say("%.150s: lines are missing: a guard that started has found so (`gridline audit show`: " AUDIT_CUT
+            ")",
+            path);
+        code = EXIT_FAILED;
     }
     if (code == EXIT_OK && !o->format)
         return print_whole(&result);
@@ -255,7 +261,9 @@ const struct verb verb_audit = {
         "line before, so that none can be changed, taken away, put in or moved without trace.\n"
         "`verify` reads all of it, and says where the first line is that is not as it was written. Lines "
         "that "
-        "are missing at the very end can't be found so: keep the head elsewhere (the guard's event "
+        "are missing at the very end can't be found so: a guard sees it when it starts, and writes that "
+        "down; "
+        "and keep the head elsewhere (the guard's event "
         "`guard.state` has it every minute) and give it with --head. With --format it prints a row, also "
         "when "
         "something is wrong: `state` is whole, changed (at `where`) or cut.\n"

@@ -295,3 +295,31 @@ const char *audit_head(const struct audit *a)
 {
     return a->committed;
 }
+
+static bool has_line(struct slice text, const char *hash)
+{
+    struct slice line;
+    struct audit_line l;
+    bool is_whole;
+    if (!text.n || !memmem(text.p, text.n, hash, strlen(hash)))
+        return false;
+    for (size_t at = 0; audit_file_line(text, &at, &line, &is_whole);)
+        if (audit_line_get(line, &l) == 0 && slice_eq_str(l.hash, hash))
+            return true;
+    return false;
+}
+
+int audit_has(const struct audit *a, const char *hash)
+{
+    struct strbuf text = {0};
+    bool is_there = false;
+    int r = 0;
+    for (uint64_t file = a->file; file > 0 && r == 0 && !is_there; file--) {
+        strbuf_reset(&text);
+        r = audit_file_read(a->folder, file, &text);
+        is_there = r == 0 && has_line(strbuf_slice(&text), hash);
+        r = r == -ENOENT ? 0 : r; /* verify says so */
+    }
+    strbuf_fini(&text);
+    return r < 0 ? r : is_there;
+}

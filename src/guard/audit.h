@@ -23,10 +23,14 @@ int audit_commit(struct audit *a); /* fdatasync */
 /* The hash of the last line that is committed; borrowed. Whoever keeps it elsewhere can tell when lines were
  * cut off at the end. */
 const char *audit_head(const struct audit *a);
+/* Is the line with this hash there? It is looked for from the newest file back. 1; 0; an error of the disk.
+ */
+int audit_has(const struct audit *a, const char *hash);
 
 struct audit_result {
     uint64_t lines, files;
     uint64_t torn;   /* ends that a crash had left, as lines behind them say */
+    uint64_t cut;    /* lines that say that others are missing before them */
     char head[65];   /* the last hash, to be compared with one kept elsewhere */
     char where[300]; /* of the first line that is wrong: "audit-000002.log:17" */
 };

@@ -15,6 +15,9 @@
 
 enum { AUDIT_HASH = 64, AUDIT_LINE_MAX = 256 << 10 };
 #define AUDIT_NO_HASH "0000000000000000000000000000000000000000000000000000000000000000"
+/* A line of a guard that found at its start that lines are missing before it: `missing` is the hash of the
+ * last. */
+#define AUDIT_CUT "audit.cut"
 
 struct audit_line {
     uint64_t n;

@@ -39,6 +39,7 @@ static bool follows(const struct walk *w, const struct audit_line *l)
 static void accept_line(struct walk *w, const struct audit_line *l)
 {
     w->result->lines = l->n;
+    w->result->cut += slice_eq_str(l->what, AUDIT_CUT);
     memcpy(w->result->head, l->hash.p, AUDIT_HASH);
 }
 

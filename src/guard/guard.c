@@ -12,6 +12,7 @@
 #include "base/log.h"
 #include "base/map.h"
 #include "base/mem.h"
+#include "guard/audit_line.h"
 #include "guard/ping.h"
 
 #include <errno.h>
@@ -19,7 +20,8 @@
 #include <stdio.h>
 
 enum { NOTICES_A_TURN = 4096, PING_THREADS = 2 };
-enum { COUNTER_SILENCES = 1 }; /* ids of STATE_COUNTER: a varint, the last number that was given */
+/* Ids of STATE_COUNTER: a varint, the last number that was given; the hash of the last line of the audit. */
+enum { COUNTER_SILENCES = 1, COUNTER_AUDIT = 2 };
 
 static const int64_t TELL_NS = 60 * NS_PER_S;  /* how often rule.state and guard.state */
 static const int64_t LONGEST_NS = NS_PER_S;    /* between two turns */
@@ -109,10 +111,24 @@ static bool has_data(void *arg, unsigned rule, const struct fault *f, int64_t no
     return g->rules[rule].rule && rule_has_data(g->rules[rule].rule, f, now_ns);
 }
 
+/* So that it is seen at the next start if lines of the audit are cut off meanwhile. */
+static int put_head(struct guard *g)
+{
+    const char *head = audit_head(g->audit);
+    if (strcmp(head, g->kept_head) == 0)
+        return 0;
+    int r = state_put(g->state, STATE_COUNTER, COUNTER_AUDIT, slice_str(head));
+    if (r == 0)
+        (void)snprintf(g->kept_head, sizeof g->kept_head, "%s", head); /* as long */
+    return r;
+}
+
 /* All or nothing, and told once when it begins to fail and once when it works again. */
 static bool commit(struct guard *g)
 {
-    int r = state_is_dirty(g->state) ? state_commit(g->state) : 0;
+    int r = put_head(g);
+    if (r == 0 && state_is_dirty(g->state))
+        r = state_commit(g->state);
     if (r == 0)
         r = audit_commit(g->audit);
     if (r < 0 && !g->is_failing)
@@ -489,6 +505,10 @@ static int restore_counter(struct guard *g, uint64_t id, struct slice record)
 {
     struct cursor c = cursor_of(record);
     const uint64_t last = cursor_varint(&c);
+    if (id == COUNTER_AUDIT && record.n == sizeof g->kept_head - 1) {
+        memcpy(g->kept_head, record.p, record.n);
+        return 0;
+    }
     if (c.bad || id != COUNTER_SILENCES)
         return E_PROTO;
     faults_restore_numbers(g->faults, last);
@@ -528,6 +548,18 @@ static int open_audit(struct guard *g, struct diag *why)
     char path[4096];
     (void)snprintf(path, sizeof path, "%s/audit", g->config->state_dir);
     return audit_open(path, g->config->audit_max, &g->audit, why);
+}
+
+/* Whoever cuts off the end of an audit leaves one that is whole. */
+static void check_audit(struct guard *g)
+{
+    const struct act_datum missing = {SLICE_LIT("missing"), slice_str(g->kept_head)};
+    if (!g->kept_head[0] || strcmp(g->kept_head, AUDIT_NO_HASH) == 0 ||
+        audit_has(g->audit, g->kept_head) != 0)
+        return;
+    log_error("lines of the audit in %s are missing: the one with the hash %s was the last",
+              g->config->state_dir, g->kept_head);
+    guard_audit(g, AUDIT_CUT, &missing, 1);
 }
 
 static const char *publish_url(const struct guard *g, char *out, size_t size)
@@ -673,6 +705,7 @@ int guard_create(const struct guard_config *config, const char *act, struct even
         guard_destroy(g);
         return r;
     }
+    check_audit(g);
     guard_audit(g, "start", NULL, 0);
     faults_restored(g->faults, g->started_ns);
     (void)faults_each(g->faults, announce_again, g); /* the callbacks do not fail */
@@ -698,7 +731,8 @@ void guard_destroy(struct guard *g)
     g->actions = NULL;
     if (g->state && g->audit) {
         guard_audit(g, "end", NULL, 0);
-        (void)commit(g); /* told there */
+        if (commit(g))
+            (void)commit(g); /* with the hash of that; told there */
     }
     for (unsigned i = 0; g->rules && i < g->config->n_rules; i++)
         rule_destroy(g->rules[i].rule);

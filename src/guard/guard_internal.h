@@ -50,6 +50,7 @@ struct guard {
     bool is_failing;           /* the last commit failed; told once */
     struct lease_wait *leases; /* hosts that wait for the one question about them all */
     struct kept_record *kept;  /* of actions, while the state is read */
+    char kept_head[65];        /* of the audit, as the state has it; "" = it has none */
     uint64_t uncertain;        /* records of the state that could not be read */
 };
 

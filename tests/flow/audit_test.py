@@ -16,10 +16,10 @@ GRIDLINE = os.path.abspath(sys.argv.pop(1))
 OK, FAILED, USAGE, NOT_FOUND, PARTLY = 0, 1, 2, 3, 4
 
 
-def make_lines(n):
+def make_lines(n, what="ack"):
     lines, prev = [], "0" * 64
     for i in range(1, n + 1):
-        head = (f'{{"n":{i},"prev":"{prev}","time":"2026-11-16T14:08:52.{i:06}Z","what":"ack",'
+        head = (f'{{"n":{i},"prev":"{prev}","time":"2026-11-16T14:08:52.{i:06}Z","what":"{what}",'
                 f'"data":{{"by":"ann","fault":"{i:016x}"}}')
         prev = hashlib.sha256(head.encode()).hexdigest()
         lines.append(f'{head},"hash":"{prev}"}}\n')
@@ -75,6 +75,12 @@ class Audit(unittest.TestCase):
         row = self.row("--head", head, code=FAILED)
         self.assertEqual((row["state"], row["head"]), ("cut", head_of(self.lines[2])))
         self.run_it("verify", self.dir, "--head", "12", code=USAGE)
+
+    def test_found_cut_by_a_guard(self):
+        self.write(make_lines(2, "audit.cut"))
+        self.assertIn("lines are missing", self.run_it("verify", self.dir, code=FAILED)[1])
+        row = self.row(code=FAILED)
+        self.assertEqual((row["state"], row["cut"], row["lines"]), ("cut", 2, 2))
 
     def test_none(self):
         self.assertIn("no audit is in", self.run_it("verify", self.dir + "/nowhere", code=NOT_FOUND)[1])

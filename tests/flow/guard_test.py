@@ -197,7 +197,7 @@ def case_gateway_rules(work):
     gateway = gateway_of(work)
     config = ('default_rules = false\n' + note_action(work) +
               'rule often { query = "SELECT host, count(*) AS degrees FROM heat GROUP BY host HAVING count(*) >= 3" '
-              'every = 300ms deadline = 5s on_fire = {"note"} on_clear = {"note"} }\n')
+              'every = 300ms deadline = 5s on_fire = {"note"} on_clear = {"note"} trust = {"heat"} }\n')
     guard = Guard(GUARD, work, "unix:" + gateway.socket, config).start()
     for level in (1, 2):
         heat(gateway, "a", level)

@@ -73,12 +73,17 @@ static int setup(void **state)
     return 0;
 }
 
-static void restart(struct world *w)
+static void open_guard(struct world *w)
 {
     struct diag why = {0};
-    guard_destroy(w->guard);
     if (guard_create(w->config, "/nonexistent", w->base, &w->guard, &why) < 0)
         fail_msg("%s", why.message);
+}
+
+static void restart(struct world *w)
+{
+    guard_destroy(w->guard);
+    open_guard(w);
 }
 
 static int remove_one(const char *path, const struct stat *st, int kind, struct FTW *place)
@@ -257,6 +262,33 @@ static void test_orders_are_audited(void **state)
     strbuf_fini(&lines);
 }
 
+/* The last line goes, and what is left is whole: the next guard sees it all the same. */
+static void test_cut_audit_is_found(void **state)
+{
+    struct world *w = *state;
+    char audit[100], file[120], last[65];
+    struct strbuf lines = {0}, expected = {0};
+    struct audit_result result;
+    struct diag why;
+    struct stat st;
+    (void)snprintf(audit, sizeof audit, "%s/state/audit", w->folder);
+    (void)snprintf(file, sizeof file, "%s/audit-000001.log", audit);
+    assert_int_equal(stat(file, &st), 0); /* "start" */
+    guard_destroy(w->guard);              /* "end" */
+    assert_int_equal(audit_verify(audit, &result, &why), 0);
+    memcpy(last, result.head, sizeof last);
+    assert_int_equal(truncate(file, st.st_size), 0);
+    open_guard(w);
+    assert_int_equal(audit_each(audit, list_line, &lines, NULL), 0);
+    strbuf_printf(&expected, "start\naudit.cut missing=%s\nstart\n", last);
+    assert_string_equal(lines.p, expected.p);
+    restart(w); /* it is said once */
+    assert_int_equal(audit_verify(audit, &result, &why), 0);
+    assert_int_equal(result.cut, 1);
+    strbuf_fini(&lines);
+    strbuf_fini(&expected);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -264,6 +296,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_silent_after_set_back, setup, teardown),
         cmocka_unit_test_setup_teardown(test_set_ahead, setup, teardown),
         cmocka_unit_test_setup_teardown(test_orders_are_audited, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_cut_audit_is_found, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -78,7 +78,7 @@ static int is_it(void *arg, const struct audit_line *l)
 static int check_head(const char *path, const char *head)
 {
     char lower[AUDIT_HASH + 1] = "";
-    size_t n = strlen(head);
+    size_t n = strcspn(head, "\r\n \t"); /* as $(...) leaves it of a row */
     for (size_t i = 0; i < n && i < AUDIT_HASH; i++)
         lower[i] = slice_lower(head[i]);
     for (size_t i = 0; i < n; i++)

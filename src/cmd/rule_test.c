@@ -230,7 +230,7 @@ static size_t sum_up(struct rule_test *t)
     struct backtest_result r;
     size_t untested = 0;
     for (size_t i = 0; backtest_rule(t->backtest, i, &r); i++) {
-        if (!r.rule->is_enabled || (r.rule->is_default && !t->options->with_defaults))
+        if (!r.rule->is_enabled || (!r.rule->is_given && !t->options->with_defaults))
             continue;
         if (t->options->is_summary || t->options->is_all)
             print_rule(t, &r);
@@ -269,8 +269,10 @@ static int keep_input(void)
 
 static int load_config(struct rule_test *t, const char *file)
 {
-    const char *settings[] = {t->options->with_defaults ? "default_rules=true" : "default_rules=false"};
-    const struct config_flags flags = {.file = file, .settings = settings, .n_settings = 1};
+    /* Ours are there in any case, as far as the file changes them. */
+    const char *settings[] = {"default_rules=true"};
+    const struct config_flags flags = {
+        .file = file, .settings = settings, .n_settings = t->options->with_defaults ? 1 : 0};
     struct diag why = {0};
     int r = guard_config_load(&flags, &t->config, &why);
     if (r < 0)
@@ -433,7 +435,8 @@ static uint64_t address_space(void)
     if (process_read(getpid(), "statm", &text)) {
         struct slice all = strbuf_slice(&text);
         const char *end = memchr(all.p, ' ', all.n);
-        (void)num_parse_uint(slice_of(all.p, end ? (size_t)(end - all.p) : 0), &pages); /* else 0: less room */
+        (void)num_parse_uint(slice_of(all.p, end ? (size_t)(end - all.p) : 0),
+                             &pages); /* else 0: less room */
     }
     strbuf_fini(&text);
     return pages * (uint64_t)sysconf(_SC_PAGESIZE);

@@ -178,7 +178,7 @@ static int open_rules(struct backtest *b, struct diag *why)
     for (unsigned i = 0; r == 0 && i < b->n_rules; i++) {
         const struct rule_config *c = &b->options.config->rules[i];
         b->rules[i].next_ns = b->options.from_ns;
-        if (c->is_enabled && (b->options.with_defaults || !c->is_default))
+        if (c->is_enabled && (b->options.with_defaults || c->is_given))
             r = rule_create(&env, i, &b->rules[i].rule, why);
         if (r == -EXDEV) { /* it is to be evaluated here, over a table of the guard's own */
             const char *table = strrchr(why->message, ' '); /* the judge names it last */

@@ -55,6 +55,7 @@ struct rule_config {
     int64_t repeat_ns, escalate_ns; /* 0 = never */
     enum rule_place place;
     bool is_enabled, is_default; /* is_default: one of ours (defaults.h), perhaps changed by the site */
+    bool is_given;               /* the site's configuration has a section of it */
     struct config_origin from;
     const struct config_entry *given; /* for guard_config_show, here and below */
     size_t n_given;

@@ -109,6 +109,15 @@ static void check_together(struct config_load *l, const struct given_section *s,
                              "on_escalate needs escalate; write escalate = 30m");
 }
 
+/* Is anything of it not ours? What on_blind says of guard.blind is no section of it. */
+static bool is_given(const struct rule_config *r)
+{
+    for (size_t i = 0; i < r->n_given && strcmp(r->name, blind.name) != 0; i++)
+        if (strcmp(r->given[i].from.where, by_default.where) != 0)
+            return true;
+    return false;
+}
+
 static void make_rule(struct config_load *l, const struct guard_config *c, const struct given_section *s,
                       struct rule_config *out)
 {
@@ -121,6 +130,7 @@ static void make_rule(struct config_load *l, const struct guard_config *c, const
     config_find_actions(l, c, s, "on_clear", &out->on_clear);
     if (given_entries(l, s, &out->given, &out->n_given) < 0 || l->problems != problems)
         return;
+    out->is_given = is_given(out);
     if (out->fresh_ns < out->every_ns && !given_find(s, "fresh"))
         out->fresh_ns = 3 * out->every_ns;
     check_together(l, s, out);

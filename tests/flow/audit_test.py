@@ -55,6 +55,7 @@ class Audit(unittest.TestCase):
         said = f"whole: 5 lines in 1 file, head {head_of(self.lines[-1])}\n"
         self.assertEqual(self.run_it("verify", self.dir)[0], said)
         self.assertEqual(self.run_it("verify", self.dir + "/audit", "--head", head_of(self.lines[2]))[0], said)
+        self.run_it("verify", self.dir, "--head", head_of(self.lines[2]).upper() + "\r")  # a row of csv
         row = self.row()
         self.assertEqual({k: row[k] for k in ("state", "lines", "files", "torn", "head")},
                          {"state": "whole", "lines": 5, "files": 1, "torn": 0, "head": head_of(self.lines[-1])})

@@ -152,6 +152,16 @@ def case_untested(work):
     assert "rule gone was not tested" in said and "host_health" in said, said
 
 
+def case_defaults(work):
+    """A section of the file that changes a rule of ours is a rule of the file: wholly, or a little of it."""
+    changed = ('rule disk-full { query = "SELECT host, host AS mount, free FROM space_latest WHERE free < 100" clear_query = "" '
+               'for = "0s" clear_for = "0s" trust = {"space"} }\n'
+               'rule memory-low { on_fire = {"note"} }\n')
+    rows, said = test(write(work, changed), "--archive", archive(work), "--summary", *within(0, 1800), code=PARTLY)
+    assert [r["rule"] for r in rows] == ["disk-full", "memory-low"], rows
+    assert rows[0]["fires"] > 0 and "memory-low was not tested" in said, (rows, said)
+
+
 def case_gateway(work):
     g = Gateway(GATEWAY, work, "gateway", "127.0.0.1:0", settings=[f"archive.dir={work}/archive", KEEP]).start()
     path = work + "/events.ndjson"

@@ -158,23 +158,27 @@ static void find_parents(struct config_load *l, const struct guard_config *c, st
     r->parent_rules = v;
 }
 
-/* Can it be reached from itself? At most n_rules steps deep. */
-static bool leads_to(const struct guard_config *c, unsigned from, unsigned to, size_t depth)
+/* Can it be reached from there? Each rule is gone through once, whatever the ways to it. */
+static bool leads_to(const struct guard_config *c, unsigned from, unsigned to, bool *is_seen)
 {
     const struct rule_config *r = &c->rules[from];
-    if (depth > c->n_rules)
-        return true;
+    if (is_seen[from])
+        return false;
+    is_seen[from] = true;
     for (size_t i = 0; i < r->parents.n; i++)
-        if (r->parent_rules[i] == to || leads_to(c, r->parent_rules[i], to, depth + 1))
+        if (r->parent_rules[i] == to || leads_to(c, r->parent_rules[i], to, is_seen))
             return true;
     return false;
 }
 
 static void check_circles(struct config_load *l, const struct guard_config *c)
 {
-    for (unsigned i = 0; i < c->n_rules && l->code == 0; i++)
-        if (leads_to(c, i, i, 0))
+    bool is_seen[GUARD_RULES_MAX];
+    for (unsigned i = 0; i < c->n_rules && l->code == 0; i++) {
+        memset(is_seen, 0, sizeof is_seen);
+        if (leads_to(c, i, i, is_seen))
             (void)config_problem(l, -EINVAL, &c->rules[i].from, c->rules[i].name, "it is a parent of itself");
+    }
 }
 
 void config_make_rules(struct config_load *l, struct guard_config *c)

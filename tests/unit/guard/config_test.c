@@ -188,12 +188,32 @@ static void test_shown(void **state)
     strbuf_fini(&again);
 }
 
+/* Two rules a layer, each with both of the next as parents: a billion ways, and none is a circle. */
+static void test_many_ways(void **state)
+{
+    struct strbuf text = {0};
+    struct problems p;
+    (void)state;
+    for (int i = 0; i < 30; i++)
+        for (int k = 0; k < 2; k++) {
+            strbuf_printf(&text, "rule r%d-%d { query = \"SELECT 1\"", i, k);
+            if (i < 29)
+                strbuf_printf(&text, " parents = {\"r%d-0\", \"r%d-1\"}", i + 1, i + 1);
+            strbuf_add_str(&text, " }\n");
+        }
+    struct guard_config *c = load(text.p, NULL, &p);
+    if (!c)
+        fail_msg("%s", p.text);
+    guard_config_destroy(c);
+    strbuf_fini(&text);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_defaults),        cmocka_unit_test(test_rule_and_actions),
         cmocka_unit_test(test_default_changed), cmocka_unit_test(test_refused),
-        cmocka_unit_test(test_shown),
+        cmocka_unit_test(test_shown),           cmocka_unit_test(test_many_ways),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -10,6 +10,21 @@ struct ack_options {
     bool is_undo;
 };
 
+static const struct table_column columns[] = {
+    {"fault", 16}, {"rule", 0}, {"host", 0}, {"order", 0}, {NULL, 0}};
+
+/* With --format: a row for each that was ordered, for a program. */
+static void print_done(struct guard_question *g, const struct ack_options *o, const struct guard_fault *f)
+{
+    struct args_writer row = {0};
+    args_add_text(&row, "fault", slice_str(f->id));
+    args_add_text(&row, "rule", slice_str(f->rule));
+    args_add_text(&row, "host", slice_str(f->host));
+    args_add_text(&row, "order", slice_str(o->is_undo ? "unack" : "ack"));
+    table_add(g->question.table, args_of(&row), SLICE_LIT(""));
+    args_writer_fini(&row);
+}
+
 static int ack_one(struct guard_question *g, const struct ack_options *o, const struct guard_fault *f)
 {
     args_add_text(&g->question.args, "fault", slice_str(f->id));
@@ -17,7 +32,9 @@ static int ack_one(struct guard_question *g, const struct ack_options *o, const 
     if (o->note && !o->is_undo)
         args_add_text(&g->question.args, "note", slice_str(o->note));
     int code = guard_order(g, o->is_undo ? "unack" : "ack", NULL);
-    if (code == EXIT_OK)
+    if (code == EXIT_OK && o->guard.question.format)
+        print_done(g, o, f);
+    else if (code == EXIT_OK)
         say_plain("%s  %s:%s %s", f->id, f->rule, f->host,
                   o->is_undo ? "is no longer acknowledged" : "is acknowledged");
     return code;
@@ -43,13 +60,13 @@ static int ack_all(struct guard_question *g, const struct ack_options *o, const 
 static int ack_run(void *state, struct operands words)
 {
     const struct ack_options *o = state;
-    struct guard_question g = {.question = {.table_options = {.event = "fault"}}};
+    struct guard_question g = {.question = {.table_options = {.event = "fault", .columns = columns}}};
     struct guard_faults faults = {0};
     int code = guard_open(&g, &o->guard, "gridline-ack");
     if (code == EXIT_OK)
         code = guard_faults_ask(&g, "", &faults);
     if (code == EXIT_OK)
-        code = ack_all(&g, o, &faults, words);
+        code = question_finish(&g.question, ack_all(&g, o, &faults, words));
     guard_faults_fini(&faults);
     guard_close(&g);
     return code;
@@ -79,7 +96,7 @@ const struct verb verb_ack = {
         "still told. A FAULT is an id of `gridline faults`, at least 4 digits of one, or RULE:HOST.\n"
         "Asks this host's guard. Where none runs here, or with --gateway, the gateway gives the order to all "
         "guards that it reaches, in your name as it knows you; what became of it is to be seen by "
-        "`gridline faults`.\n"
+        "`gridline faults`. With --format a row is printed for each that was ordered.\n"
         "Ends with 3 if there is no such fault, 4 if some of several could be acknowledged, 5 if you may "
         "not.",
     .operand_kind = OPERAND_WORDS,
@@ -87,6 +104,7 @@ const struct verb verb_ack = {
     .operands_max = 1024,
     .options = table,
     .examples = examples,
+    .lists_formats = true,
     .state_size = sizeof(struct ack_options),
     .run = ack_run,
 };

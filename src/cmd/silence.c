@@ -58,6 +58,18 @@ static void add_text(struct args_writer *w, const char *name, const char *text)
         args_add_text(w, name, slice_str(text));
 }
 
+/* With --format: the number that --end wants, for a program. */
+static int print_begun(struct guard_question *g, uint64_t id, struct slice until)
+{
+    struct args_writer row = {0};
+    if (id)
+        args_add_uint(&row, "id", id);
+    args_add_text(&row, "until", until);
+    table_add(g->question.table, args_of(&row), SLICE_LIT(""));
+    args_writer_fini(&row);
+    return question_finish(&g->question, EXIT_OK);
+}
+
 static int begin(struct guard_question *g, const struct silence_options *o, int64_t until_ns)
 {
     struct args_writer *args = &g->question.args;
@@ -71,6 +83,8 @@ static int begin(struct guard_question *g, const struct silence_options *o, int6
     guard_add_by(g);
     int code = guard_order(g, "silence", &id);
     size_t n = clock_print_iso(until, until_ns);
+    if (code == EXIT_OK && o->guard.question.format)
+        return print_begun(g, id, slice_of(until, n));
     if (code == EXIT_OK && id)
         say_plain("silence %" PRIu64 " until %.*s", id, (int)n, until);
     else if (code == EXIT_OK)
@@ -158,7 +172,9 @@ const struct verb verb_silence = {
         "when "
         "it clears.\n"
         "Asks this host's guard. Where none runs here, or with --gateway, the gateway gives the order to all "
-        "guards that it reaches, in your name as it knows you.",
+        "guards that it reaches, in your name as it knows you. With --format its number is printed, and "
+        "until "
+        "when it lasts.",
     .options = table,
     .examples = examples,
     .lists_formats = true,

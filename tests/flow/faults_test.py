@@ -195,6 +195,9 @@ class Faults(unittest.TestCase):
         given = self.orders(g, "ack")[-1]
         self.assertEqual(given["note"], "why not")
         self.assertTrue(given["by"])  # the guard's socket is the owner's only
+        out, err = self.run_it("ack", "9c00", "4f2b", "--format", "json")
+        self.assertEqual([json.loads(line)["fault"] for line in out.splitlines()], [FAULTS[2]["fault"], FAULTS[1]["fault"]])
+        self.assertEqual(err, "")
         self.run_it("ack", "--undo", "9c00")
         self.assertEqual(set(self.orders(g, "unack")[-1]), {"fault", "by"})
 
@@ -232,6 +235,8 @@ class Faults(unittest.TestCase):
         self.assertTrue(before + 7200e9 <= given["until"] <= time.time_ns() + 7200e9)
         self.assertEqual({k: given[k] for k in ("rule", "where", "note")}, {"rule": "disk*", "where": "mount=/var", "note": "n"})
         self.assertIn("silence 12 until ", err)
+        out, err = self.run_it("silence", "--all", "--for", "2h", "--format", "json")
+        self.assertEqual((json.loads(out)["id"], err), (12, ""))
         self.run_it("silence", "--end", "12")
         self.assertEqual(self.orders(g, "unsilence")[0]["id"], 12)
         self.assertIn("disk*", self.run_it("silence", "--list")[0])

@@ -29,7 +29,6 @@ struct launch {
     struct pinhole_terms terms;
     const struct pinhole_ops *pinhole; /* NULL: there is none */
     struct launch_request about;       /* the job */
-    pid_t teller;                      /* -1 = there is none */
     int64_t began_ns;
     struct diag why;
 };
@@ -113,12 +112,11 @@ static void tell_failure(struct launch *l)
 }
 
 /* What is told while the job runs is told by a process of its own: we are there for the job's signals and its end. */
-static void tell_beginning(struct launch *l)
+static pid_t tell_beginning(struct launch *l)
 {
-    pid_t launcher = getpid();
-    l->teller = fork();
-    if (l->teller != 0)
-        return;
+    pid_t launcher = getpid(), teller = fork();
+    if (teller != 0)
+        return teller < 0 ? 0 : teller;
     (void)prctl(PR_SET_PDEATHSIG, SIGKILL); /* can't fail */
     if (getppid() != launcher)
         _exit(1);
@@ -133,20 +131,18 @@ static void tell_beginning(struct launch *l)
 }
 
 /* After the job. What hangs is killed, and whoever let it hang is not told more. */
-static void tell_end(struct launch *l, const struct job *job)
+static void tell_end(struct launch *l, struct job *job)
 {
     int64_t until = clock_mono_ns() + TELL_NS;
-    int status = 1;
-    pid_t ended = l->teller < 0 ? -1 : waitpid(l->teller, &status, WNOHANG);
-    while (ended == 0 && clock_mono_ns() < until) {
+    while (job->beside && !job->beside_has_ended && clock_mono_ns() < until) {
         (void)poll(NULL, 0, 1);
-        ended = waitpid(l->teller, &status, WNOHANG);
+        job->beside_has_ended = waitpid(job->beside, &job->beside_status, WNOHANG) == job->beside;
     }
-    if (ended == 0) {
-        (void)kill(l->teller, SIGKILL); /* it is our child and not reaped: it is there */
-        (void)waitpid(l->teller, &status, 0);
+    if (job->beside && !job->beside_has_ended) {
+        (void)kill(job->beside, SIGKILL); /* it is our child and not reaped: it is there */
+        (void)waitpid(job->beside, NULL, 0);
     }
-    if (ended <= 0 || status != 0)
+    if (!job->beside_has_ended || job->beside_status != 0)
         return;
     l->about.is_signal = job->is_signal;
     l->about.code = (uint8_t)job->code;
@@ -165,7 +161,7 @@ static int run_job(struct launch *l, char *const *argv)
         say("%s", why.message);
         return job.code;
     }
-    tell_beginning(l);
+    job.beside = tell_beginning(l);
     job_wait(&job);
     tell_end(l, &job);
     job_exit(&job);

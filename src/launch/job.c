@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Signals are blocked and taken by sigwaitinfo: no handler, nothing to race. Those that the kernel itself makes of
- * a terminal's keys go to the whole process group, so the job has had them already; all others are passed on. */
+ * a terminal's keys go to the whole process group, so the job has had them already; all others are passed on: also
+ * what it sends to one process alone, a session's leader whose terminal has gone, or who had an alarm set. */
 #include "launch/job.h"
 
 #include "base/clock.h"
@@ -94,12 +95,8 @@ int job_start(char *const *argv, struct job *out, struct diag *why)
 }
 
 /* Has it ended, or was it stopped? Then we stop, too, until somebody lets us go on. */
-static void look(struct job *j)
+static void note(struct job *j, int status)
 {
-    int status;
-    pid_t pid = waitpid(j->pid, &status, WNOHANG | WUNTRACED);
-    if (pid != j->pid)
-        return;
     if (WIFSTOPPED(status)) {
         (void)raise(SIGSTOP);
         return;
@@ -110,9 +107,35 @@ static void look(struct job *j)
     j->code = j->is_signal ? WTERMSIG(status) : WEXITSTATUS(status);
 }
 
+/* The first process of a pid namespace gets everybody's orphans. */
+static void look(struct job *j)
+{
+    int status;
+    pid_t pid;
+    while (!j->has_ended && (pid = waitpid(-1, &status, WNOHANG | WUNTRACED)) > 0) {
+        if (pid == j->pid) {
+            note(j, status);
+        } else if (pid == j->beside && !WIFSTOPPED(status)) {
+            j->beside_has_ended = true;
+            j->beside_status = status;
+        }
+    }
+}
+
+/* What the kernel sends to the whole process group, or to a process for what it did itself. */
+static bool is_not_for_one(int signal_number)
+{
+    static const int these[] = {SIGINT,  SIGQUIT,  SIGTSTP, SIGTTIN, SIGTTOU,
+                                SIGCONT, SIGWINCH, SIGPIPE, SIGXCPU, SIGXFSZ};
+    for (size_t i = 0; i < sizeof these / sizeof *these; i++)
+        if (signal_number == these[i])
+            return true;
+    return false;
+}
+
 static void pass_on(const struct job *j, const siginfo_t *s)
 {
-    if (s->si_code == SI_KERNEL) /* the job has it */
+    if (s->si_code == SI_KERNEL && is_not_for_one(s->si_signo))
         return;
     if (s->si_code == SI_QUEUE)
         (void)sigqueue(j->pid, s->si_signo, s->si_value); /* it may have just ended, here and below */

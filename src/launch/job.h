@@ -21,13 +21,16 @@ struct job {
     bool has_ended, is_signal;
     int code; /* exit code, or the signal */
     int64_t began_ns, ended_ns; /* monotonic */
+    pid_t beside; /* another child of the caller's, which fills it in; 0 = none */
+    bool beside_has_ended;
+    int beside_status; /* waitpid's */
 };
 
 /* -errno with *why: it could not be started, code is then what to exit with. From here on signals are blocked, and
  * our descriptors 0, 1 and 2 lead nowhere. If there can't be another process we become the job, and nobody tells how
  * it ended. */
 int job_start(char *const *argv, struct job *out, struct diag *why);
-/* Passes on signals until it has ended. */
+/* Passes on signals until it has ended. Takes the ends of all other children meanwhile: of `beside` it keeps it. */
 void job_wait(struct job *j);
 /* Ends as the job did. */
 __attribute__((noreturn)) void job_exit(const struct job *j);

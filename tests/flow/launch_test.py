@@ -10,6 +10,7 @@ import csv
 import ctypes
 import json
 import os
+import pty
 import random
 import resource
 import shutil
@@ -739,6 +740,8 @@ def case_job(work):
     assert launched.returncode == 127 and "/nowhere/at-all" in launched.stderr, launched
     assert run([LAUNCH, "-q", "--", "/etc"]).returncode == 126
     passed_on(gateway)
+    by_the_kernel(gateway)
+    first_process()
     closed_pipe(gateway)
     killed(gateway)
     overhead(gateway)
@@ -764,6 +767,52 @@ def passed_on(gateway):
     wait_for(lambda: state(child) == "S" and state(job.pid) == "S", "both to go on")
     os.kill(child, signal.SIGINT)
     assert job.wait(grid.PATIENCE) == -signal.SIGINT
+
+
+def by_the_kernel(gateway):
+    """What the kernel sends to one process only is the job's, too: an alarm that was set before, the end of its terminal."""
+    options = ["-g", gateway.addresses[0], *AGENT_SETTINGS, "--"]
+    alarm = "import os, signal, sys; signal.alarm(1); os.execv(sys.argv[1], sys.argv[1:])"
+    for argv in (["sleep", "1000"], [LAUNCH, *options, "sleep", "1000"]):
+        job = start([sys.executable, "-c", alarm, shutil.which(argv[0]), *argv[1:]])
+        assert job.wait(grid.PATIENCE) == -signal.SIGALRM, argv
+    for launcher in ([], [LAUNCH, *options]):
+        argv = [*launcher, sys.executable, "-c", "import signal; print('ready', flush=True); signal.pause()"]
+        pid, terminal = pty.fork()
+        if pid == 0:
+            os.execv(argv[0], argv)
+        said = b""
+        while b"ready" not in said:
+            said += os.read(terminal, 100)
+        os.close(terminal)
+        ended = wait_for(lambda: [w for w in [os.waitpid(pid, os.WNOHANG)] if w[0]], "the job's end")[0]
+        assert os.waitstatus_to_exitcode(ended[1]) == -signal.SIGHUP, (argv, ended)
+
+
+ORPHAN = r"""
+import os, sys, time
+reader, writer = os.pipe()
+if os.fork() == 0:
+    if os.fork() == 0:
+        os.write(writer, str(os.getpid()).encode())
+        while os.getppid() != 1: time.sleep(0.001)
+    os._exit(0)
+os.close(writer)
+os.wait()
+orphan = int(os.read(reader, 20))
+os.read(reader, 1)  # it has ended
+until = time.monotonic() + 60
+while os.path.exists(f"/proc/{orphan}") and time.monotonic() < until: time.sleep(0.001)
+sys.exit(os.path.exists(f"/proc/{orphan}") or 6)
+"""
+
+
+def first_process():
+    """As the first process of a pid namespace, which in most containers it is: a job's orphans come to it, and go."""
+    need("bwrap")
+    out = run(["bwrap", "--unshare-pid", "--as-pid-1", "--dev-bind", "/", "/", "--proc", "/proc", LAUNCH, "-q", "--", sys.executable,
+               "-c", ORPHAN])
+    assert (out.returncode, out.stderr) == (6, ""), out
 
 
 def closed_pipe(gateway):

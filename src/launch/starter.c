@@ -55,6 +55,18 @@ static void lift_limits(void)
     }
 }
 
+/* The job's processors, and whether it goes first when memory is short. All of these are wishes. */
+static void leave_bindings(void)
+{
+    unsigned char all[1024]; /* 8192 of them; the kernel takes those that there are, and that its cpuset allows */
+    for (size_t i = 0; i < sizeof all; i++)
+        all[i] = 0xff;
+    (void)syscall(SYS_sched_setaffinity, 0, sizeof all, all);
+    int fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
+    if (fd >= 0)
+        (void)!write(fd, "0", 1); /* closed with the rest */
+}
+
 static bool enter_cgroup(const char *folder)
 {
     int dir = open(folder, O_PATH | O_DIRECTORY | O_CLOEXEC);
@@ -94,11 +106,12 @@ __attribute__((noreturn)) static void be_daemon(const struct starter *s, int rep
     default_signals();
     (void)prctl(PR_SET_PDEATHSIG, 0); /* can't fail */
     (void)umask(077);
+    lift_limits(); /* first: few descriptors are too few for what is below */
+    leave_bindings();
     if (s->cgroup && !enter_cgroup(s->cgroup))
         fail(report, STEP_CGROUP);
     if (chdir("/") < 0 || !leave_files_by_number(s->image, report))
         fail(report, STEP_FILES);
-    lift_limits();
     (void)syscall(SYS_execveat, IMAGE_FD, "", (char *const *)(uintptr_t)s->argv,
                   (char *const *)(uintptr_t)environment, AT_EMPTY_PATH); /* returns on failure */
     fail(REPORT_FD, STEP_EXEC);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* starter.h - the chain from who wants an agent to the agent: a starter that dies at once, and the daemon, which has
  * nothing left in common with either: no parent, session, process group, terminal, descriptor, pipe, working
- * directory, environment, ignored or blocked signal, nor a soft limit below the hard one. (What can't be left by a
- * process itself stays: namespaces, seccomp filters, hard limits; and its cgroup, unless one to go to is given.)
+ * directory, environment, ignored or blocked signal, processor that it is bound to, oom_score_adj, nor a soft limit
+ * below the hard one. (What can't be left by a process itself stays: namespaces, seccomp filters, hard limits, a higher
+ * nice value; and its cgroup, unless one to go to is given.)
  *
  * Slurm's proctrack/linuxproc looks for a step's processes by following parents in /proc, others by session or
  * process group: neither finds the daemon. */

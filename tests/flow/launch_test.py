@@ -439,12 +439,22 @@ def case_spawn(work):
     for path in (LAUNCH, AGENT):
         shutil.copy(path, carried)
     options = ["-g", gateway.addresses[0], *AGENT_SETTINGS]
+
+    def bind():
+        """As a batch system binds its jobs: to a processor, to few descriptors, and as who goes first when memory is short."""
+        os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
+        resource.setrlimit(resource.RLIMIT_NOFILE, (12, 1000))
+        with open("/proc/self/oom_score_adj", "w") as f:
+            f.write("300")
+
     for n in range(JOBS):
         out = run([carried + "/gridline-launch", *options, "-j", f"job{n}", "--", "sh", "-c", f"cat; exit {n}"], input=f"in{n}",
-                  env={"PATH": "/usr/bin:/bin", "SECRET": "of the job"}, cwd=carried)
+                  env={"PATH": "/usr/bin:/bin", "SECRET": "of the job"}, cwd=carried, preexec_fn=bind)
         assert (out.returncode, out.stdout, out.stderr) == (n, f"in{n}", ""), out
     pid = agent_of(gateway)
     check_no_tie(pid)
+    assert os.sched_getaffinity(pid) == os.sched_getaffinity(0), "it is bound to the job's processors"
+    assert read(f"/proc/{pid}/oom_score_adj") == b"0\n", "it goes first with the job"
     like_boinc([carried + "/gridline-launch", *options, "-j", f"job{JOBS - 1}", "--", "sh", "-c", "sleep 1000 & exec sleep 1000"])
     assert agent_of(gateway) == pid
     assert libc.umount(carried.encode()) == 0, "something of the job's folder is still in use"

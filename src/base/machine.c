@@ -11,8 +11,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* The kernel gives the first namespace of each kind a fixed number (include/linux/proc_ns.h). */
-#define FIRST_PID_NAMESPACE 0xEFFFFFFCu
+/* The kernel gives the first namespace of these kinds a fixed number (include/linux/proc_ns.h). */
+#define FIRST_PID_NAMESPACE  0xEFFFFFFCu
+#define FIRST_USER_NAMESPACE 0xEFFFFFFDu
 
 static bool read_file(const char *path, struct strbuf *out)
 {
@@ -137,8 +138,13 @@ void machine_view(struct machine_view *out)
     strbuf_fini(&buffer);
 }
 
-bool machine_has_all_processes(void)
+static bool is_in(const char *namespace, unsigned number)
 {
     struct stat st;
-    return stat("/proc/self/ns/pid", &st) == 0 && st.st_ino == FIRST_PID_NAMESPACE;
+    return stat(namespace, &st) == 0 && st.st_ino == number;
+}
+
+bool machine_is_the_host(void)
+{
+    return is_in("/proc/self/ns/pid", FIRST_PID_NAMESPACE) && is_in("/proc/self/ns/user", FIRST_USER_NAMESPACE);
 }

@@ -16,7 +16,8 @@ struct machine_view {
 };
 
 void machine_view(struct machine_view *out);
-/* Is this the host's own pid namespace? A process can't leave a namespace of its own. */
-bool machine_has_all_processes(void);
+/* Are the pid and the user namespace the host's own? No process can leave another; who has made a user namespace has it to
+ * make mount and network namespaces, whose numbers say nothing. */
+bool machine_is_the_host(void);
 
 #endif

@@ -47,7 +47,7 @@ int pinhole_open(const struct pinhole_ops *p, const struct pinhole_terms *t, int
         r = try(candidate, t, until_ns, why);
         if (r == 0)
             *used = candidate;
-        if (p)
+        if (p || pinhole_left_ms(until_ns) == 0) /* what is started now would come behind the job's back */
             return r;
     }
     if (r < 0 && !why->message[0])

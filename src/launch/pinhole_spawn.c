@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Directly: for sandboxes that only track process groups, sessions or parents (BOINC's client, Slurm's
  * proctrack/linuxproc and pgid). In a pid namespace of the sandbox's own the agent would see that one and end with
- * it, so this is not tried there. */
+ * it, in a user namespace it would keep the sandbox's mounts and network: this is not tried there. */
 #include "base/machine.h"
 #include "launch/image.h"
 #include "launch/pinhole.h"
@@ -13,8 +13,8 @@
 
 static bool spawn_is_here(const struct pinhole_terms *t, struct diag *why)
 {
-    if (!machine_has_all_processes())
-        (void)diag_set(why, -EPERM, 0, "this is a pid namespace of its own: no process can leave it");
+    if (!machine_is_the_host())
+        (void)diag_set(why, -EPERM, 0, "this is a pid or user namespace of its own: no process can leave it");
     else if (!t->program)
         (void)diag_set(why, -ENOENT, 0, "there is no gridline-agent, here or beside this program: give --agent");
     else
@@ -32,6 +32,10 @@ static int spawn_start(const struct pinhole_terms *t, int64_t until_ns, struct d
     if (r != -ECONNREFUSED) /* somebody is there, and does not answer */
         return pinhole_confirm(t, until_ns, why);
     r = t->is_carried ? image_carry(t->program, &image, why) : image_open(t->program, &image, why);
+    if (r == 0 && pinhole_left_ms(until_ns) == 0) {
+        (void)close(image);
+        r = diag_set(why, -ETIMEDOUT, 0, "the agent's program could not be read in time");
+    }
     if (r < 0)
         return r;
     agent_args(&t->agent, "gridline-agent", argv);

@@ -914,6 +914,7 @@ LIARS = {
 
 def case_broken(work):
     """Pinholes that are closed, broken or malicious: the job runs, the same, and why there is no agent is said once."""
+    need("bwrap")
     nobody = work + "/dead"
     with socket.socket(socket.AF_UNIX) as s:
         s.bind(nobody)
@@ -931,13 +932,24 @@ def case_broken(work):
     out = run([LAUNCH, "--pinhole", "spawn", "-g", "tcp://127.0.0.1:9", "--agent", "/bin/false", "--timeout", "500ms", "--", "sh",
                "-c", script], input="in\n")
     assert (out.returncode, out.stdout) == (7, "in\n") and "no agent was started" in out.stderr, out
-    # A gateway in reach is told so.
     gateway = gateway_of(work)
+    # Whatever hangs takes all the time there is: nothing is started behind the job's back after that.
+    liar = Liar(work + "/first-hangs", LIARS["hangs"])
+    options = ["-g", gateway.addresses[0], *AGENT_SETTINGS, "--agent", AGENT, "--timeout", "300ms"]
+    out = run([LAUNCH, *options, "--", "sh", "-c", script], input="in\n", env={**os.environ, "GRIDLINE_PINHOLE": work + "/first-hangs"})
+    assert (out.returncode, out.stdout) == (7, "in\n") and "the job runs without: unix: " in out.stderr, out
+    assert not agents(gateway)
+    liar.socket.close()
+    # In namespaces that it can't leave an agent would see the sandbox and keep it.
+    out = run(["bwrap", "--unshare-user", "--unshare-net", "--dev-bind", "/", "/", LAUNCH, *options, "--timeout", "60s", "--", "sh", "-c",
+               script], input="in\n")
+    assert (out.returncode, out.stdout) == (7, "in\n") and "no pinhole" in out.stderr and not agents(gateway), out
+    # A gateway in reach is told so.
     out = run([LAUNCH, "--pinhole", "spawn", "-g", gateway.addresses[0], "--agent", "/nowhere/agent", "-j", "f1", "--quiet", "--",
                "true"])
     assert (out.returncode, out.stderr) == (0, ""), out
-    failed = wait_for(lambda: gateway.events("launch.failed"), "an event")[0]
-    assert failed["id"] == "f1" and "/nowhere/agent" in failed["why"], failed
+    failed = wait_for(lambda: [e for e in gateway.events("launch.failed") if e["id"] == "f1"], "an event")[0]
+    assert "/nowhere/agent" in failed["why"], failed
 
 
 def check_harmless(how, path, script, says=True):

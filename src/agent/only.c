@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Callers are waited for on the loop, each at most SPEAK_MS and no more than CALLERS of them: whoever connects and
- * says nothing costs nobody anything. */
+/* Callers are waited for on the loop, each at most SPEAK_MS and no more than CALLERS of them; the others wait in the
+ * kernel's queue. Who says nothing is answered nothing: what was not read was not taken. */
 #include "agent/only.h"
 
 #include "base/clock.h"
@@ -11,7 +11,7 @@
 #include <poll.h>
 #include <unistd.h>
 
-enum { ANSWER_MS = 2000, LEAVE_MS = 5000, TRY_MS = 20, SPEAK_MS = 500, CALLERS = 16, BACKLOG = 64 };
+enum { ANSWER_MS = 2000, LEAVE_MS = 5000, TRY_MS = 20, SPEAK_MS = 1000, CALLERS = 16, BACKLOG = 64 };
 
 struct caller {
     struct only *only;
@@ -42,6 +42,7 @@ static void hang_up(struct caller *c)
     event_free(c->event);
     c->event = NULL;
     (void)close(c->fd);
+    (void)event_add(c->only->readable, NULL); /* there is a place now; it was added before, so this can't fail */
 }
 
 /* Was it a job's message that is taken? */
@@ -61,7 +62,11 @@ static void on_word(evutil_socket_t fd, short what, void *arg)
     struct only *o = c->only;
     char message[AGENT_NAME_MESSAGE + 1];
     ssize_t n = what & EV_READ ? recv(fd, message, sizeof message, 0) : 0; /* a message is sent as one */
-    bool is_job = n > 0 && message[0] == AGENT_NAME_JOB;
+    if (n <= 0) {
+        hang_up(c);
+        return;
+    }
+    bool is_job = message[0] == AGENT_NAME_JOB;
     bool is_resident = n == 1 && message[0] == AGENT_NAME_RESIDENT;
     answer(o, c->fd, is_job && !take_job(o, slice_of(message + 1, (size_t)n - 1), c->uid));
     hang_up(c);
@@ -69,25 +74,34 @@ static void on_word(evutil_socket_t fd, short what, void *arg)
         o->ops->on_replaced(o->arg);
 }
 
-static bool wait_for_word(struct only *o, int fd, uid_t uid)
+static struct caller *free_place(struct only *o)
 {
-    const struct timeval limit = {.tv_usec = SPEAK_MS * 1000};
-    struct caller *c = o->callers;
-    while (c < o->callers + CALLERS && c->event)
-        c++;
-    if (c == o->callers + CALLERS)
-        return false;
-    *c = (struct caller){.only = o, .fd = fd, .uid = uid};
-    c->event = event_new(event_get_base(o->readable), fd, EV_READ, on_word, c);
-    if (c->event && event_add(c->event, &limit) == 0)
-        return true;
-    if (c->event)
-        event_free(c->event);
-    c->event = NULL;
-    return false;
+    for (size_t i = 0; i < CALLERS; i++)
+        if (!o->callers[i].event)
+            return &o->callers[i];
+    return NULL;
 }
 
-/* The holder's side: who asks is told what we are; what a stranger says does not matter, and is not waited for. */
+static bool wait_for_word(struct only *o, int fd, uid_t uid)
+{
+    const struct timeval limit = {.tv_sec = SPEAK_MS / 1000, .tv_usec = SPEAK_MS % 1000 * 1000};
+    struct caller *c = free_place(o);
+    *c = (struct caller){.only = o, .fd = fd, .uid = uid};
+    c->event = event_new(event_get_base(o->readable), fd, EV_READ, on_word, c);
+    if (!c->event)
+        return false;
+    if (event_add(c->event, &limit) < 0) {
+        event_free(c->event);
+        c->event = NULL;
+        return false;
+    }
+    if (!free_place(o))
+        (void)event_del(o->readable); /* nobody is taken until one of these has gone; can't fail */
+    return true;
+}
+
+/* The holder's side, while there is a place: who asks is told what we are; what a stranger says does not matter, and
+ * is not waited for. */
 static void on_caller(evutil_socket_t fd, short what, void *arg)
 {
     struct only *o = arg;
@@ -101,18 +115,24 @@ static void on_caller(evutil_socket_t fd, short what, void *arg)
                    (peer.uid == geteuid() || peer.uid == 0);
     if (is_ours && wait_for_word(o, caller, peer.uid))
         return;
-    answer(o, caller, false);
+    if (!is_ours)
+        answer(o, caller, false);
     (void)close(caller);
 }
 
+/* -ECONNREFUSED: it has just gone, maybe without an answer. */
 static int ask(const char *gateways, bool is_guest, struct only_other *other)
 {
     struct ucred peer = {0};
+    int64_t until = clock_mono_ns() + ANSWER_MS * INT64_C(1000000);
     int fd, r = agent_name_send(gateways, is_guest ? SLICE_LIT("g") : SLICE_LIT("r"), ANSWER_MS, &peer, &fd);
     if (r < 0)
         return r;
-    *other = (struct only_other){peer.pid, peer.uid, agent_name_answer(fd, ANSWER_MS) == AGENT_NAME_GUEST};
+    char said = agent_name_answer(fd, ANSWER_MS);
     (void)close(fd);
+    if (said == 0 && clock_mono_ns() < until)
+        return -ECONNREFUSED;
+    *other = (struct only_other){peer.pid, peer.uid, said == AGENT_NAME_GUEST};
     return 0;
 }
 
@@ -129,14 +149,22 @@ static int take_name(struct only *o, const struct sockaddr_un *name, socklen_t l
     return r;
 }
 
-/* The guest was asked to go: its name comes free when it has. */
-static int wait_for_name(struct only *o, const struct sockaddr_un *name, socklen_t length)
+/* Who has just gone, or was asked to, is waited for: the name comes free when it has. */
+static int take_or_find(struct only *o, const char *gateways, struct only_other *other)
 {
-    int64_t until = clock_mono_ns() + (int64_t)LEAVE_MS * 1000000;
-    int r = take_name(o, name, length);
-    while (r == -EADDRINUSE && clock_mono_ns() < until) {
+    struct sockaddr_un name;
+    socklen_t length = agent_name(gateways, &name);
+    int64_t until = clock_mono_ns() + LEAVE_MS * INT64_C(1000000);
+    bool is_leaving = false;
+    int r;
+    while ((r = take_name(o, &name, length)) == -EADDRINUSE) {
+        r = is_leaving ? 0 : ask(gateways, o->is_guest, other);
+        if (r < 0 && r != -ECONNREFUSED)
+            return r;
+        is_leaving |= r == 0 && !o->is_guest && other->is_guest;
+        if ((r == 0 && !is_leaving) || clock_mono_ns() >= until)
+            return -EEXIST;
         (void)poll(NULL, 0, TRY_MS);
-        r = take_name(o, name, length);
     }
     return r;
 }
@@ -144,22 +172,10 @@ static int wait_for_name(struct only *o, const struct sockaddr_un *name, socklen
 int only_take(struct event_base *base, const char *gateways, bool is_guest, const struct only_ops *ops, void *arg,
               struct only **out, struct only_other *other, struct diag *why)
 {
-    struct sockaddr_un name;
-    socklen_t length = agent_name(gateways, &name);
     struct only *o = mem_alloc(sizeof *o);
     *o = (struct only){.fd = -1, .is_guest = is_guest, .ops = ops, .arg = arg};
-    int r = take_name(o, &name, length);
-    if (r == -EADDRINUSE) {
-        r = ask(gateways, is_guest, other);
-        if (r == -ECONNREFUSED) /* it has just gone */
-            r = wait_for_name(o, &name, length);
-        else if (r == 0 && !is_guest && other->is_guest)
-            r = wait_for_name(o, &name, length);
-        else if (r == 0)
-            r = -EEXIST;
-        if (r == -EADDRINUSE)
-            r = -EEXIST;
-    }
+    *other = (struct only_other){0};
+    int r = take_or_find(o, gateways, other);
     if (r == 0 && base) {
         o->readable = event_new(base, o->fd, EV_READ | EV_PERSIST, on_caller, o);
         if (!o->readable || event_add(o->readable, NULL) < 0)

@@ -152,6 +152,59 @@ static void jobs_are_told(void **state)
     event_base_free(h.base);
 }
 
+/* Who says nothing gets no answer, and keeps nobody else's message from being taken, however many they are. */
+static void silent_callers(void **state)
+{
+    (void)state;
+    enum { MANY = 40 };
+    struct holder h;
+    struct launch_request r = {.kind = LAUNCH_BEGAN, .uid = LAUNCH_NO_UID};
+    struct ucred who;
+    pthread_t thread;
+    int silent[MANY];
+    launch_set_id(&r, "behind");
+    hold(&h, true);
+    assert_int_equal(pthread_create(&thread, NULL, serve, &h), 0);
+    for (size_t i = 0; i < MANY; i++)
+        assert_int_equal(agent_name_send(gateway(), slice_of("", 0), 60000, &who, &silent[i]), 0);
+    assert_int_equal(agent_name_tell(gateway(), &r, 60000), 0);
+    assert_int_equal(h.jobs, 1);
+    assert_string_equal(h.last.id, "behind");
+    for (size_t i = 0; i < MANY; i++) {
+        assert_int_equal(agent_name_answer(silent[i], 60000), 0);
+        (void)close(silent[i]);
+    }
+    (void)event_base_loopbreak(h.base);
+    (void)agent_name_ask(gateway(), 100); /* wakes the loop, so that it sees the end */
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    only_release(h.only);
+    event_base_free(h.base);
+}
+
+/* Whoever has the name and hangs up without a word has just gone: the next one does not leave to it. */
+static void *go(void *arg)
+{
+    int listener = *(int *)arg, caller = accept(listener, NULL, NULL);
+    (void)close(listener);
+    (void)close(caller);
+    return NULL;
+}
+
+static void gone_while_asked(void **state)
+{
+    (void)state;
+    struct sockaddr_un name;
+    struct only_other other = {0};
+    pthread_t thread;
+    socklen_t n = agent_name(gateway(), &name);
+    int listener = socket(AF_UNIX, SOCK_STREAM, 0);
+    assert_int_equal(bind(listener, (const struct sockaddr *)&name, n), 0);
+    assert_int_equal(listen(listener, 1), 0);
+    assert_int_equal(pthread_create(&thread, NULL, go, &listener), 0);
+    assert_int_equal(try(true, &other), 0);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -159,6 +212,8 @@ int main(void)
         cmocka_unit_test(resident_replaces_guest),
         cmocka_unit_test(other_gateways_do_not_matter),
         cmocka_unit_test(jobs_are_told),
+        cmocka_unit_test(silent_callers),
+        cmocka_unit_test(gone_while_asked),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -38,8 +38,20 @@ static int join(const struct agent_main *o, struct strbuf *dir, struct diag *why
     return guest_identity_make(o->token_file, dir, why);
 }
 
+/* While there is a folder with a guest's identity, who ends us has to wait: it would stay. */
+static void hold_off_signals(bool is_needed, sigset_t *before)
+{
+    sigset_t ends;
+    (void)sigemptyset(&ends); /* can't fail, as those below */
+    (void)sigaddset(&ends, SIGHUP);
+    (void)sigaddset(&ends, SIGINT);
+    (void)sigaddset(&ends, SIGTERM);
+    (void)sigprocmask(SIG_BLOCK, is_needed ? &ends : NULL, before);
+}
+
 static int run(const struct agent_main *o)
 {
+    sigset_t before;
     const char *settings[SETTINGS_MAX];
     struct strbuf gateway = {0}, output = {0}, identity = {0}, dir = {0};
     struct agent_options options = {.config = {.file = o->config, .settings = settings},
@@ -54,11 +66,13 @@ static int run(const struct agent_main *o)
     for (size_t i = 0; i < o->settings.n; i++)
         settings[options.config.n_settings++] = o->settings.v[i];
     (void)signal(SIGPIPE, SIG_IGN); /* a peer that has gone is an error of its write, not a death */
+    hold_off_signals(o->token_file, &before);
     int r = join(o, &dir, &why);
     add_setting(&options.config, settings, &identity, "identity", dir.n ? dir.p : NULL);
     if (r == 0)
         r = agent_create(&options, &a, &why);
     guest_identity_remove(&dir); /* it has been read */
+    (void)sigprocmask(SIG_SETMASK, &before, NULL); /* can't fail */
     if (r < 0) {
         log_error("%s", why.message[0] ? why.message : err_text(r));
     } else {

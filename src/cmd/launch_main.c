@@ -21,8 +21,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define TELL_NS (300 * (NS_PER_S / 1000)) /* for each thing that is told; after the first failure nothing is */
-enum { EVENT_MS = 1000 };
+enum {
+    EVENT_MS = 1000,
+    END_PART = 4 /* of the time that the job may be held up at its beginning, at its end */
+};
 
 struct launch {
     const struct launch_main *o;
@@ -93,10 +95,10 @@ static void open_pinhole(struct launch *l, struct strbuf *program)
 
 /* ---------------------------------------------------------------- while it runs, and after */
 
-static void tell(struct launch *l, enum launch_kind kind)
+static void tell(struct launch *l, enum launch_kind kind, int64_t until_ns)
 {
     l->about.kind = kind;
-    if (l->pinhole && l->pinhole->tell(&l->terms, &l->about, clock_mono_ns() + TELL_NS) < 0)
+    if (l->pinhole && l->pinhole->tell(&l->terms, &l->about, until_ns) < 0)
         l->pinhole = NULL; /* who does not answer now is not waited for again */
 }
 
@@ -121,19 +123,20 @@ static pid_t tell_beginning(struct launch *l)
     if (getppid() != launcher)
         _exit(1);
     if (l->pinhole) {
+        int64_t until = clock_mono_ns() + l->o->timeout_ns;
         machine_view(&l->about.view);
-        tell(l, LAUNCH_VIEW);
-        tell(l, LAUNCH_BEGAN);
+        tell(l, LAUNCH_VIEW, until);
+        tell(l, LAUNCH_BEGAN, until);
     } else {
         tell_failure(l);
     }
     _exit(l->pinhole ? 0 : 1);
 }
 
-/* After the job. What hangs is killed, and whoever let it hang is not told more. */
+/* After the job, and not for long. What hangs is killed, and whoever let it hang is not told more. */
 static void tell_end(struct launch *l, struct job *job)
 {
-    int64_t until = clock_mono_ns() + TELL_NS;
+    int64_t until = clock_mono_ns() + l->o->timeout_ns / END_PART;
     while (job->beside && !job->beside_has_ended && clock_mono_ns() < until) {
         (void)poll(NULL, 0, 1);
         job->beside_has_ended = waitpid(job->beside, &job->beside_status, WNOHANG) == job->beside;
@@ -147,7 +150,7 @@ static void tell_end(struct launch *l, struct job *job)
     l->about.is_signal = job->is_signal;
     l->about.code = (uint8_t)job->code;
     l->about.duration_ns = (uint64_t)(job->ended_ns - job->began_ns);
-    tell(l, LAUNCH_ENDED);
+    tell(l, LAUNCH_ENDED, until);
 }
 
 /* Returns only if the job could not be started: with the code to exit with. */

@@ -13,7 +13,7 @@ static const struct option_spec launch_table[] = {
     {'p', "pinhole", OPTION_TEXT, "WAY", AT(pinhole),
      "`auto` (default), `unix:PATH`, `systemd` or `spawn`: how the agent gets out"},
     {0, "timeout", OPTION_DURATION, "TIME", AT(timeout_ns),
-     "how long the job may be held up until the agent runs (default 2s)"},
+     "how long the job may be held up until the agent runs; at its end a quarter of that (default 2s)"},
     {'j', "job", OPTION_TEXT, "ID", AT(job),
      "the job's id (default: what `SLURM_JOB_ID`, `PBS_JOBID`, `LSB_JOBID`, `OAR_JOB_ID` or `JOB_ID` says)"},
     {0, "agent", OPTION_FILE, "FILE", AT(agent),

@@ -16,7 +16,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { LOOK_MS = 10, AGENT_MS = 1000, BACKLOG = 64 };
+enum { LOOK_MS = 10, LOAD_MS = 1000, BACKLOG = 64 };
 #define NS_PER_MS INT64_C(1000000)
 
 enum stage {
@@ -90,10 +90,11 @@ static int start_agent(struct broker *b, int64_t now_ns, struct diag *why)
         return E_LIMIT;
     agent_args(&b->o->agent, "gridline-agent", argv);
     const struct starter s = {.image = b->image, .argv = argv, .cgroup = b->o->cgroup};
-    int r = starter_run(&s, AGENT_MS, why);
-    if (r == 0)
-        b->starting_until_ns = now_ns + b->o->timeout_ns;
-    return r;
+    int r = starter_run(&s, LOAD_MS, why);
+    if (r < 0 && r != -ETIMEDOUT) /* a slow one is on its way, and nobody else is made to wait for it */
+        return r;
+    b->starting_until_ns = now_ns + b->o->timeout_ns;
+    return 0;
 }
 
 /* What the agent is sent: a question, or the request with its sender's uid. */
@@ -176,7 +177,7 @@ static void take_request(struct broker *b, struct caller *c, int64_t now_ns)
     } else if (!bucket_take(&b->requests[user_number(b, c->who.uid)], now_ns)) {
         answer(b, c, LAUNCH_TOO_MUCH, NULL);
     } else {
-        c->until_ns = now_ns + (c->request.kind == LAUNCH_START ? b->o->timeout_ns : AGENT_MS * NS_PER_MS);
+        c->until_ns = now_ns + b->o->timeout_ns;
         ask_agent(b, c, now_ns);
     }
 }
@@ -222,11 +223,26 @@ static void take_caller(struct broker *b, int64_t now_ns)
         answer(b, c, LAUNCH_NOT_ALLOWED, NULL);
 }
 
+static bool is_full(const struct broker *b)
+{
+    for (size_t i = 0; i < BROKER_CALLERS; i++)
+        if (b->callers[i].stage == FREE)
+            return false;
+    return true;
+}
+
+/* Who has said nothing yet has less time if others may want the place. */
+static int64_t deadline_ns(const struct broker *b, const struct caller *c)
+{
+    bool must_hurry = c->stage == READING && is_full(b);
+    return c->until_ns - (must_hurry ? (BROKER_READ_MS - BROKER_HURRY_MS) * NS_PER_MS : 0);
+}
+
 static void look_at(struct broker *b, struct caller *c, int64_t now_ns)
 {
     if (c->stage == WAITING)
         ask_agent(b, c, now_ns);
-    if (c->stage == FREE || now_ns < c->until_ns)
+    if (c->stage == FREE || now_ns < deadline_ns(b, c))
         return;
     if (c->stage == READING)
         answer(b, c, LAUNCH_MALFORMED, "it took too long");
@@ -346,7 +362,7 @@ static int next_ms(const struct broker *b, int64_t now_ns)
         const struct caller *c = &b->callers[i];
         int64_t at = c->stage == FREE      ? INT64_MAX
                      : c->stage == WAITING ? now_ns + LOOK_MS * NS_PER_MS
-                                           : c->until_ns;
+                                           : deadline_ns(b, c);
         if (at < next)
             next = at;
     }
@@ -358,15 +374,13 @@ enum { STOP, LISTENER, CALLERS_AT };
 /* A caller is waited for while its request is read; then the agent is. Who hangs up meanwhile is answered in vain. */
 static void fill(const struct broker *b, int stop, struct pollfd p[CALLERS_AT + BROKER_CALLERS])
 {
-    bool has_place = false;
     for (size_t i = 0; i < BROKER_CALLERS; i++) {
         const struct caller *c = &b->callers[i];
         int fd = c->stage == READING ? c->fd : c->stage == ASKING ? c->agent : -1;
         p[CALLERS_AT + i] = (struct pollfd){.fd = fd, .events = POLLIN};
-        has_place |= c->stage == FREE;
     }
     p[STOP] = (struct pollfd){.fd = stop, .events = POLLIN};
-    p[LISTENER] = (struct pollfd){.fd = has_place ? b->listener : -1, .events = POLLIN};
+    p[LISTENER] = (struct pollfd){.fd = is_full(b) ? -1 : b->listener, .events = POLLIN};
 }
 
 int broker_run(struct broker *b, int stop)

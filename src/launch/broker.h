@@ -5,7 +5,7 @@
  *   - It runs as the user of the grid's client, and starts only the program that it was started with, opened then and
  *     executed by its descriptor, with arguments of its own.
  *   - A request is net/launch.h's 128 bytes: anything else, one byte more or a descriptor with it, is refused. One
- *     request a connection, in BROKER_READ_MS.
+ *     request a connection, in BROKER_READ_MS; if all places are taken, in BROKER_HURRY_MS.
  *   - The kernel says who asks: this user, root, and the users it was told.
  *   - Limits: BROKER_CALLERS connections at a time, of each user BROKER_BURST requests at once and
  *     BROKER_PER_S a second, and BROKER_STARTS programs started at once, one each BROKER_START_EVERY_S after that.
@@ -24,7 +24,8 @@
 
 enum {
     BROKER_CALLERS = 32,
-    BROKER_READ_MS = 500,
+    BROKER_READ_MS = 5000,
+    BROKER_HURRY_MS = 500,
     BROKER_BURST = 120,
     BROKER_PER_S = 40,
     BROKER_STARTS = 4,

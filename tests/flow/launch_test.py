@@ -627,6 +627,21 @@ def case_static(work):
     trace.gone()
 
 
+def stopped_while_joining(gateway, token):
+    """A gateway that does not answer, and somebody ends the guest that waits for its certificate: no folder is left."""
+    before = files()
+    os.kill(gateway.process.pid, signal.SIGSTOP)
+    guest = start([AGENT, "--guest", "--quiet", "--config", "/dev/null", "-g", gateway.addresses[0], "--token-file", token],
+                  stderr=subprocess.DEVNULL)
+    wait_for(lambda: any(path.startswith("/dev/shm/gridline-guest-") for path in files() - before), "its folder")
+    for sig in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM):
+        guest.send_signal(sig)
+    wait_for(lambda: guest.poll() is not None, "its end")
+    left = {path for path in files() - before if not path.startswith(gateway.folder)}
+    os.kill(gateway.process.pid, signal.SIGCONT)
+    assert not left, left
+
+
 def case_token(work):
     """A site with certificates: the guest joins by a token, key and certificate are never on a disk."""
     site = work + "/site"
@@ -640,7 +655,7 @@ def case_token(work):
     path = work + "/token"
     with open(os.open(path, os.O_CREAT | os.O_WRONLY, 0o600), "w") as f:
         f.write(token.stdout)
-    before = files()
+    stopped_while_joining(gateway, path)
     broker = Broker(work, gateway, "--token-file", path, "--timeout", "30s")  # its agent finds the module beside it
     before = files()
     for n in range(2):

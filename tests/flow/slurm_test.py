@@ -43,6 +43,8 @@ SelectType=select/cons_tres
 SelectTypeParameters=CR_CPU
 SchedulerParameters=sched_min_interval=100000
 ReturnToService=2
+MessageTimeout=100
+TCPTimeout=100
 MinJobAge=300
 StateSaveLocation={folder}/state
 SlurmdSpoolDir={folder}/spool

@@ -69,7 +69,7 @@ def agree(gateway, emulator, what):
 
 def come_and_go(work, *arguments):
     gateway = Gateway(GATEWAY, work, "gateway", "tcp://127.0.0.1:0",
-                      settings=["lease.time=10s", "lease.renew=2s", f"archive.dir={work}/archive", "observer.all.type=file",
+                      settings=["lease.time=15s", "lease.renew=2s", f"archive.dir={work}/archive", "observer.all.type=file",
                                 f"observer.all.path={work}/all.ndjson", "observer.all.encoding=ndjson",
                                 "observer.all.max_size=0"]).start()
     emulator = Emulator(gateway, work, *arguments)

@@ -12,6 +12,7 @@ import json
 import os
 import pty
 import random
+import re
 import resource
 import shutil
 import signal
@@ -469,6 +470,62 @@ def case_spawn(work):
     assert trace.image is not None
     wait_for(lambda: len(job_states(gateway)) >= 2 * JOBS and len(gateway.events("heartbeat")) > 10, "the jobs' states")
     print(check_no_gap(gateway), "heartbeats without a gap")
+    end_by_lease(gateway, trace)
+
+
+# (What SIGKILL or SIGTERM ended the client starts again.)
+BOINC_JOB = """#!/bin/sh
+job='echo said >&2; case $0 in
+    *fails*) exit 3;;
+    *dies*) kill -SEGV $$;;
+    *long*) sleep 1000 & until grep -qa abort boinc_mmap_file; do sleep 0.1; done; exit 1;;
+esac
+sleep 0.2; touch boinc_finish_called'
+case $1 in
+    plain*) exec sh -c "$job" $1;;
+    *) exec {launch} -j $1 -- sh -c "$job" $1;;
+esac
+"""
+
+
+def case_boinc(work):
+    """Jobs of a real BOINC client, each in a slot that is emptied when it ends: the client finds the same with the launcher as
+    without, kills all descendants of a job that is aborted, and the one agent stays."""
+    import boinc
+    need(*boinc.PROGRAMS)
+    before = files()
+    gateway = gateway_of(work)
+    many = [f"job{n}" for n in range(JOBS if int(os.environ.get("GRIDLINE_TEST_SCALE", "1")) > 1 else 4)]  # each takes a second or two
+    ends = ("fails", "dies", "ends")
+    program = BOINC_JOB.replace("{launch}", " ".join([LAUNCH, "-g", gateway.addresses[0], *TERMS]))
+    client = boinc.Boinc(work + "/first", program, ["first"])
+    wait_for(lambda: len(job_states(gateway, "first")) == 2, "the first job")
+    pid, watch = agent_of(gateway), OneAgent(gateway)
+    client.stop()
+    client = boinc.Boinc(work + "/boinc", program, [*("plain-" + end for end in ends), *ends, *many, "long"])
+    check_no_tie(pid)
+    assert namespaces(pid) == namespaces("self")
+    trace = Trace(gateway, before)
+
+    def rest():
+        return {name for name, task in client.tasks().items() if task["ready to report"] == "no"}
+
+    wait_for(lambda: client.tasks() and rest() == {"long"} and job_states(gateway, "long"), "the jobs' ends", 200)
+    tasks = client.tasks()
+    said = lambda name: [tasks[name].get(what) for what in ("state", "exit_status", "signal")]
+    for end in ends:
+        assert said(end) == said("plain-" + end), (end, said(end), said("plain-" + end))
+    assert [said(name)[0] for name in (*many, "fails", "dies")] == ["uploaded"] * len(many) + ["compute error"] * 2, tasks
+    client.abort("long")
+    wait_for(lambda: not client.left_in_slots(), "empty slots")
+    descendants = {int(pid) for pid in re.findall(r"^.* +PID (\d+)$", client.log(), flags=re.M)}
+    assert descendants and pid not in descendants, (pid, descendants)
+    wait_for(lambda: not descendants & set(processes()), "the end of what the job had started")
+    assert watch.end() == {(pid,)}, watch.seen
+    wait_for(lambda: {job_states(gateway, name)[-1][1] for name in many} == {"COMPLETED"} and
+             {job_states(gateway, name)[-1][1] for name in ("fails", "dies")} == {"FAILED"}, "the jobs' states")
+    print(len(many) + 5, "jobs of BOINC, one agent,", check_no_gap(gateway), "heartbeats without a gap")
+    client.stop()
     end_by_lease(gateway, trace)
 
 

@@ -66,7 +66,9 @@ static const struct option_spec pinhole_table[] = {
     {0, "socket", OPTION_FILE, "PATH", AT(socket),
      "serve this one (default `" PINHOLE_SOCKET "`); to be bound into sandboxes"},
     {'g', "gateway", OPTION_TEXT, "ADDRESS[,ADDRESS...]", AT(gateway), "where the agent sends to"},
-    {0, "agent", OPTION_FILE, "FILE", AT(agent), "the program to start, and no other (default: the installed agent)"},
+    {0, "agent", OPTION_FILE, "FILE", AT(agent),
+     "the program to start, and no other (default: `gridline-agent` or `gridline-agent-static` beside this one, then the "
+     "installed one)"},
     {0, "token-file", OPTION_FILE, "FILE", AT(token_file), "a token that the agent joins the gateway's site with"},
     {0, "user", OPTION_TEXTS, "NAME|UID", AT(users), "another user whose jobs may ask; besides this one and root"},
     {0, "timeout", OPTION_DURATION, "TIME", AT(timeout_ns), "how long the agent may take to run (default 5s)"},

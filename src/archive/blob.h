@@ -29,6 +29,7 @@ struct blob_options {
     int zstd_level;         /* 0 = the default */
     const char *const *ids; /* names of fields that chunks are looked up by (default: id); NULL = none */
     size_t n_ids;
+    bool has_counts; /* blob_bytes.counts are made */
 };
 
 /* Of one event name in one blob: the row of the partition's index. */
@@ -55,6 +56,8 @@ struct blob_bytes {
     struct slice directory, body;
     const struct blob_section *sections;
     size_t n_sections;
+    struct slice
+        counts; /* of each section, in their order: varint length and as blob_counts.h says; "" = none */
 };
 int blob_writer_finish(struct blob_writer *w, struct blob_bytes *out);
 

@@ -57,6 +57,7 @@
  * nothing), but reading one column cost a frame, and so did damage. */
 #include "archive/blob_layout.h"
 
+#include "archive/blob_counts.h"
 #include "archive/column_codec.h"
 #include "base/crc32c.h"
 #include "base/cursor.h"
@@ -88,6 +89,7 @@ struct chunk {
     uint32_t n_rows;
     uint32_t first_piece, n_pieces; /* of writer.piece_list */
     size_t at, n;                   /* of writer.records: makers and all that follows */
+    size_t counts_at, counts_n;     /* of writer.counted; 0: it has none */
 };
 
 struct section {
@@ -125,6 +127,8 @@ struct blob_writer {
     uint32_t n_pieces, pieces_cap;
     struct strbuf records; /* of chunks, for the directory */
     struct strbuf bytes;   /* of pieces, for the body */
+    struct id_set shown;   /* the id that counts have; n 0: none are made */
+    struct strbuf counted; /* counts of chunks: what is behind their keys */
 
     struct strbuf part; /* a piece, before it is known where it goes */
     uint64_t scratch[ROWS_CHUNK_MAX];
@@ -134,6 +138,7 @@ struct blob_writer {
     uint32_t used_maker[ROWS_CHUNK_MAX];
 
     struct strbuf content, frame, directory, body; /* what a finished blob is made of, and is */
+    struct strbuf section_counts, counts;          /* of one section; of all */
     struct blob_section *out;
 };
 
@@ -150,7 +155,8 @@ struct blob_writer *blob_writer_create(const struct blob_options *o)
     w->ratio = 0.5;
     w->codec = column_codec_create();
     w->zstd = ZSTD_createCCtx();
-    if (w->codec && w->zstd)
+    int r = o->has_counts ? id_set_parse(NULL, &w->shown, NULL) : 0;
+    if (w->codec && w->zstd && r == 0)
         return w;
     blob_writer_destroy(w);
     return NULL;
@@ -160,14 +166,16 @@ void blob_writer_destroy(struct blob_writer *w)
 {
     if (!w)
         return;
-    struct strbuf *const buffers[] = {&w->maker_bytes, &w->origin_bytes, &w->records,   &w->bytes, &w->part,
-                                      &w->content,     &w->frame,        &w->directory, &w->body};
+    struct strbuf *const buffers[] = {&w->maker_bytes, &w->origin_bytes, &w->records,        &w->bytes,
+                                      &w->part,        &w->content,      &w->frame,          &w->directory,
+                                      &w->body,        &w->counted,      &w->section_counts, &w->counts};
     for (size_t i = 0; i < sizeof buffers / sizeof buffers[0]; i++)
         strbuf_fini(buffers[i]);
     map_fini(&w->section_of);
     map_fini(&w->maker_of);
     map_fini(&w->origin_of);
     arena_fini(&w->arena);
+    id_set_fini(&w->shown);
     column_codec_destroy(w->codec);
     (void)ZSTD_freeCCtx(w->zstd); /* NULL is fine; can't fail */
     mem_free(w->sections);
@@ -191,6 +199,7 @@ static void forget(struct blob_writer *w)
     strbuf_reset(&w->origin_bytes);
     strbuf_reset(&w->records);
     strbuf_reset(&w->bytes);
+    strbuf_reset(&w->counted);
     w->is_finished = false;
 }
 
@@ -658,6 +667,32 @@ static int check_chunk(const struct blob_writer *w, const struct table_def *tabl
     return is_ordered(rows->time_ns, rows->n) ? 0 : E_PROTO;
 }
 
+/* Back to n bytes, also from a failure. */
+static void cut(struct strbuf *s, size_t n)
+{
+    s->failed = false;
+    s->n = n;
+    if (s->p)
+        s->p[n] = '\0';
+}
+
+static int put_counts(struct blob_writer *w, struct chunk *c, const struct table_def *table,
+                      const struct rows *rows)
+{
+    size_t at = w->counted.n;
+    if (!w->shown.n)
+        return 0;
+    strbuf_reset(&w->part);
+    if (counts_put_chunk(&w->counted, &w->shown, table, c->key, rows, &w->part)) {
+        c->counts_at = at;
+        c->counts_n = w->counted.n - at;
+        return 0;
+    }
+    int r = strbuf_failed(&w->counted) ? -ENOMEM : 0;
+    cut(&w->counted, at);
+    return r;
+}
+
 static int put_chunk(struct blob_writer *w, const struct table_def *table, struct slice key,
                      const struct rows *rows)
 {
@@ -678,16 +713,10 @@ static int put_chunk(struct blob_writer *w, const struct table_def *table, struc
         return r;
     put_filters(w, table, rows);
     c->n = w->records.n - c->at;
+    r = put_counts(w, c, table, rows);
+    if (r < 0)
+        return r;
     return strbuf_failed(&w->records) ? -ENOMEM : w->records.n > BLOB_DIRECTORY_MAX / 2 ? E_LIMIT : 0;
-}
-
-/* Back to n bytes, also from a failure. */
-static void cut(struct strbuf *s, size_t n)
-{
-    s->failed = false;
-    s->n = n;
-    if (s->p)
-        s->p[n] = '\0';
 }
 
 int blob_writer_add(struct blob_writer *w, const struct table_def *table, struct slice key,
@@ -696,7 +725,7 @@ int blob_writer_add(struct blob_writer *w, const struct table_def *table, struct
     if (w->is_finished)
         forget(w);
     uint32_t n_pieces = w->n_pieces;
-    size_t records = w->records.n, bytes = w->bytes.n;
+    size_t records = w->records.n, bytes = w->bytes.n, counted = w->counted.n;
     int r = check_chunk(w, table, key, rows);
     if (r < 0)
         return r;
@@ -705,6 +734,7 @@ int blob_writer_add(struct blob_writer *w, const struct table_def *table, struct
         w->n_pieces = n_pieces;
         cut(&w->records, records);
         cut(&w->bytes, bytes);
+        cut(&w->counted, counted);
         return r;
     }
     w->sections[w->chunks[w->n_chunks++].section].n_chunks++;
@@ -866,6 +896,30 @@ static size_t shared_length(struct slice a, struct slice b)
     return n;
 }
 
+/* blob_counts.h: of chunks of one section; length, then the bytes. */
+static void put_section_counts(struct blob_writer *w, const struct chunk *chunks, uint32_t n)
+{
+    struct strbuf *out = &w->section_counts;
+    struct slice key = {"", 0};
+    bool has_any = false;
+    strbuf_reset(out);
+    strbuf_add_varint(out, n);
+    for (uint32_t i = 0; i < n; i++) {
+        const struct chunk *c = &chunks[i];
+        strbuf_add_varint(out, c->counts_n ? c->n_rows : 0);
+        if (!c->counts_n)
+            continue;
+        size_t shared = shared_length(key, c->key);
+        strbuf_add_varint(out, shared);
+        strbuf_add_text(out, slice_from(c->key, shared));
+        strbuf_add(out, w->counted.p + c->counts_at, c->counts_n);
+        key = c->key;
+        has_any = true;
+    }
+    w->counts.failed |= strbuf_failed(out);
+    strbuf_add_text(&w->counts, has_any ? strbuf_slice(out) : SLICE_LIT(""));
+}
+
 /* Chunks [from, from + n), all of one section. */
 static void put_section(struct blob_writer *w, const struct chunk *chunks, uint32_t n,
                         struct blob_section *out)
@@ -892,6 +946,8 @@ static void put_section(struct blob_writer *w, const struct chunk *chunks, uint3
         key = c->key;
         min_ns = c->min_ns;
     }
+    if (w->shown.n)
+        put_section_counts(w, chunks, n);
 }
 
 static void put_content(struct blob_writer *w, struct blob_section *sections, size_t *n_sections)
@@ -959,11 +1015,12 @@ static int put_halves(struct blob_writer *w, const struct piece *pieces, uint64_
     begin_half(&w->directory, BLOB_DIRECTORY_MARK, number);
     begin_half(&w->body, BLOB_BODY_MARK, number);
     strbuf_reset(&w->content);
+    strbuf_reset(&w->counts);
     int r = put_frames(w, pieces);
     if (r < 0)
         return r;
     put_content(w, w->out, n_sections);
-    r = pack_content(w);
+    r = strbuf_failed(&w->counts) ? -ENOMEM : pack_content(w);
     r = r < 0 ? r : end_half(&w->directory);
     return r < 0 ? r : end_half(&w->body);
 }
@@ -985,6 +1042,7 @@ int blob_writer_finish(struct blob_writer *w, struct blob_bytes *out)
     if (w->bytes.n)
         w->ratio = (w->ratio + (double)w->body.n / (double)w->bytes.n) / 2;
     w->is_finished = true;
-    *out = (struct blob_bytes){strbuf_slice(&w->directory), strbuf_slice(&w->body), w->out, n_sections};
+    *out = (struct blob_bytes){strbuf_slice(&w->directory), strbuf_slice(&w->body), w->out, n_sections,
+                               strbuf_slice(&w->counts)};
     return 0;
 }

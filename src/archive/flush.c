@@ -150,8 +150,10 @@ static int put_rows(struct sealing *s, struct blob_writer *w, const struct seale
 
 static int put_all(struct sealing *s)
 {
-    const struct blob_options o = {
-        .zstd_level = s->a->o.zstd_level, .ids = s->a->ids.fields, .n_ids = s->a->ids.n_fields};
+    const struct blob_options o = {.zstd_level = s->a->o.zstd_level,
+                                   .ids = s->a->ids.fields,
+                                   .n_ids = s->a->ids.n_fields,
+                                   .has_counts = true};
     struct blob_writer *w = blob_writer_create(&o);
     int r = w ? 0 : -ENOMEM;
     for (size_t i = 0; r == 0 && i < s->n; i++)

@@ -22,6 +22,7 @@ void merge_forget_set(struct merge *m)
     for (size_t i = 0; i < m->n_outputs; i++) {
         strbuf_fini(&m->outputs[i].directory);
         strbuf_fini(&m->outputs[i].body);
+        strbuf_fini(&m->outputs[i].counts);
         arena_fini(&m->outputs[i].arena);
     }
     for (size_t i = 0; i < m->n_tables; i++) {
@@ -262,7 +263,7 @@ static int replace(struct merge *m, struct partition *p)
     for (size_t i = 0; r == 0 && i < m->n_outputs; i++) {
         const struct merge_output *o = &m->outputs[i];
         struct blob_bytes bytes = {strbuf_slice(&o->directory), strbuf_slice(&o->body), o->sections,
-                                   o->n_sections};
+                                   o->n_sections, strbuf_slice(&o->counts)};
         r = partition_put(p, &bytes, gen, &id);
     }
     for (size_t i = 0; r == 0 && i < m->n_inputs; i++)

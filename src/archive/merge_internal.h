@@ -26,7 +26,7 @@ struct merge_input {
 
 /* One that takes their place. */
 struct merge_output {
-    struct strbuf directory, body;
+    struct strbuf directory, body, counts;
     struct blob_section *sections; /* in arena, with their names */
     size_t n_sections;
     struct arena arena;

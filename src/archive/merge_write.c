@@ -67,8 +67,10 @@ static int list_chunks(struct merge *m)
 
 static int begin_writing(struct merge *m)
 {
-    const struct blob_options o = {
-        .zstd_level = m->a->o.zstd_level, .ids = m->a->ids.fields, .n_ids = m->a->ids.n_fields};
+    const struct blob_options o = {.zstd_level = m->a->o.zstd_level,
+                                   .ids = m->a->ids.fields,
+                                   .n_ids = m->a->ids.n_fields,
+                                   .has_counts = m->span.step_ns == 0};
     m->writer = blob_writer_create(&o);
     m->cache = blob_cache_create(CACHE_BYTES);
     int r = m->writer && m->cache ? list_chunks(m) : -ENOMEM;
@@ -173,8 +175,9 @@ static int keep_output(struct merge *m)
     *o = (struct merge_output){.n_sections = bytes.n_sections};
     strbuf_add_slice(&o->directory, bytes.directory);
     strbuf_add_slice(&o->body, bytes.body);
+    strbuf_add_slice(&o->counts, bytes.counts);
     o->sections = arena_alloc(&o->arena, (bytes.n_sections + 1) * sizeof *o->sections);
-    if (strbuf_failed(&o->directory) || strbuf_failed(&o->body) || !o->sections)
+    if (strbuf_failed(&o->directory) || strbuf_failed(&o->body) || strbuf_failed(&o->counts) || !o->sections)
         return -ENOMEM;
     for (size_t i = 0; i < bytes.n_sections; i++) {
         o->sections[i] = bytes.sections[i];

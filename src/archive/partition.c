@@ -8,12 +8,17 @@
  *       as a whole when it is read: its chunks are, one by one (blob.h), and damage costs the chunks it hit.
  *   section(blob, gen, sections, crc)
  *       What is in that blob: u64 the number that its halves carry; varint n; per event name text name, u64
- *       min, u64 max, varint rows, varint streams. crc: of blob, gen and the bytes. Each connection holds all
- * of it in memory (partition_read.c) and reads only what commits have added since. meta(id, value, crc),
- * meta_copy(id, value, crc) Twice the same, in pages of their own: what must not be lost with a page. crc: of
- * id and value. 1, the state: u32 version, u64 from, to, step of the span, u64 commits, gen, next_blob,
- * gone_at, n_marks 2, blobs that were taken out, as ranges of their numbers: varint distance from the last
- * one's end, varint how many more than one 16 and on, marks: source[16], u64 record, u64 floor
+ *       min, u64 max, varint rows, varint streams; then counts, or nothing: u8 their version, 1, and per
+ * event name, in the same order, varint length (0: it has none) and bytes, which blob_counts.h describes;
+ * those of another version are left alone. crc: of blob, gen and the bytes. Each connection holds all of it
+ * but the counts in memory (partition_read.c) and reads only what commits have added since. meta(id, value,
+ * crc), meta_copy(id, value, crc) Twice the same, in pages of their own: what must not be lost with a page.
+ * crc: of id and value. 1, the state: u32 version, u64 from, to, step of the span, u64 commits, gen,
+ * next_blob, gone_at, n_marks 2, blobs that were taken out, as ranges of their numbers: varint distance from
+ * the last one's end, varint how many more than one 16 and on, marks: source[16], u64 record, u64 floor
+ *
+ * Versions. 1: rows of section have no counts. 2: they may. Files of both are read and written; a commit
+ * makes the file one of version 2, and what was in it has no counts until it is merged.
  *
  * What SQLite can't see. Its pages have no checksums: a flip in a page's head makes rows vanish without an
  * error. So nothing is looked up by a key that could be wrong, and nothing is taken to be complete: numbers
@@ -73,6 +78,7 @@ static const char *const statement_texts[STATEMENTS] = {
     [ST_DROP_BLOB] = "DELETE FROM blob WHERE id = ?",
     [ST_DROP_SECTIONS] = "DELETE FROM section WHERE blob = ?",
     [ST_SECTIONS] = "SELECT blob, gen, sections, crc FROM section WHERE blob >= ? AND blob < ? ORDER BY blob",
+    [ST_COUNTS] = "SELECT gen, sections, crc FROM section WHERE blob = ?",
     [ST_DIRECTORY] = "SELECT gen, directory_crc, body_crc, crc, length(directory), length(body), directory"
                      " FROM blob WHERE id = ?",
     [ST_BODY] = "SELECT gen, directory_crc, body_crc, crc, length(directory), length(body), body"
@@ -382,7 +388,7 @@ static int put_blob(struct partition *p, uint64_t id, uint64_t gen, const struct
 static int put_sections(struct partition *p, uint64_t id, uint64_t gen, const struct blob_bytes *b)
 {
     strbuf_reset(&p->row);
-    sections_encode(&p->row, b->directory, b->sections, b->n_sections);
+    sections_encode(&p->row, b);
     if (strbuf_failed(&p->row))
         return -ENOMEM;
     int r = 0;

@@ -101,6 +101,9 @@ struct partition_section {
  * index is made again from the blobs' directories; what is left out is reported. */
 int partition_sections(struct partition *p, struct slice name, int64_t from_ns, int64_t to_ns,
                        bool (*fn)(void *arg, const struct partition_section *s), void *arg);
+/* What is counted of the rows of that event name in that blob (blob_counts.h): replaces what is in out; "":
+ * it has no counts. -ENOENT, E_DAMAGE: nobody knows. */
+int partition_counts(struct partition *p, uint64_t blob, struct slice name, struct strbuf *out);
 /* Blobs that must be there and of which nothing can be found, not even what they held. */
 uint64_t partition_missing(struct partition *p);
 /* The directory of a blob: replaces what is in out. -ENOENT, E_DAMAGE (reported). The body the same; whether

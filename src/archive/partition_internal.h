@@ -7,7 +7,7 @@
 #include "archive/partition.h"
 #include "base/map.h"
 
-enum { PARTITION_VERSION = 1 };
+enum { PARTITION_VERSION = 2 }; /* partition.c says what was new in it */
 
 /* Rows of meta, and of meta_copy. */
 enum { META_STATE = 1, META_GONE = 2, META_MARKS = 16 /* and those after it */ };
@@ -53,6 +53,7 @@ enum statement {
     ST_DROP_BLOB,
     ST_DROP_SECTIONS,
     ST_SECTIONS,
+    ST_COUNTS,
     ST_DIRECTORY,
     ST_BODY,
     STATEMENTS
@@ -151,7 +152,7 @@ bool gone_has(const struct gone *g, uint64_t id);
 /* The number that both halves of a blob carry; and as its section row has it. */
 uint64_t directory_number(struct slice directory);
 uint64_t sections_number(struct slice bytes);
-void sections_encode(struct strbuf *out, struct slice directory, const struct blob_section *s, size_t n);
+void sections_encode(struct strbuf *out, const struct blob_bytes *b);
 /* fn for each; E_PROTO. */
 int sections_decode(struct slice bytes, int (*fn)(void *arg, const struct blob_section *s), void *arg);
 uint32_t sections_crc(uint64_t blob, uint64_t gen, struct slice bytes);

@@ -13,18 +13,25 @@
 
 #include <errno.h>
 
+enum { COUNTS_VERSION = 1 };
+
 /* ---------------------------------------------------------------- rows */
 
-void sections_encode(struct strbuf *out, struct slice directory, const struct blob_section *s, size_t n)
+void sections_encode(struct strbuf *out, const struct blob_bytes *b)
 {
-    strbuf_add_u64(out, directory_number(directory));
-    strbuf_add_varint(out, n);
-    for (size_t i = 0; i < n; i++) {
+    const struct blob_section *s = b->sections;
+    strbuf_add_u64(out, directory_number(b->directory));
+    strbuf_add_varint(out, b->n_sections);
+    for (size_t i = 0; i < b->n_sections; i++) {
         strbuf_add_text(out, s[i].name);
         strbuf_add_u64(out, (uint64_t)s[i].min_ns);
         strbuf_add_u64(out, (uint64_t)s[i].max_ns);
         strbuf_add_varint(out, s[i].rows);
         strbuf_add_varint(out, s[i].streams);
+    }
+    if (b->counts.n) {
+        strbuf_add_char(out, COUNTS_VERSION);
+        strbuf_add_slice(out, b->counts);
     }
 }
 
@@ -40,22 +47,65 @@ uint64_t sections_number(struct slice bytes)
     return cursor_u64(&c);
 }
 
+static struct blob_section read_section(struct cursor *c)
+{
+    struct blob_section s = {.name = cursor_text(c)};
+    s.min_ns = (int64_t)cursor_u64(c);
+    s.max_ns = (int64_t)cursor_u64(c);
+    s.rows = cursor_varint(c);
+    s.streams = (uint32_t)cursor_varint(c);
+    return s;
+}
+
 int sections_decode(struct slice bytes, int (*fn)(void *arg, const struct blob_section *s), void *arg)
 {
     struct cursor c = cursor_of(slice_from(bytes, sizeof(uint64_t)));
     for (uint64_t n = cursor_varint(&c); n > 0; n--) {
-        struct blob_section s = {.name = cursor_text(&c)};
-        s.min_ns = (int64_t)cursor_u64(&c);
-        s.max_ns = (int64_t)cursor_u64(&c);
-        s.rows = cursor_varint(&c);
-        s.streams = (uint32_t)cursor_varint(&c);
+        struct blob_section s = read_section(&c);
         if (c.bad)
             return E_PROTO;
         int r = fn(arg, &s);
         if (r < 0)
             return r;
     }
-    return c.bad || cursor_left(&c) ? E_PROTO : 0;
+    return c.bad ? E_PROTO : 0; /* counts may follow */
+}
+
+/* "": there are none. */
+static struct slice find_counts(struct slice bytes, struct slice name)
+{
+    struct cursor c = cursor_of(slice_from(bytes, sizeof(uint64_t)));
+    struct slice found = {"", 0};
+    uint64_t n = cursor_varint(&c), at = UINT64_MAX;
+    for (uint64_t i = 0; i < n && !c.bad; i++)
+        if (slice_eq(read_section(&c).name, name))
+            at = i;
+    if (c.bad || at == UINT64_MAX || !cursor_left(&c) || cursor_u8(&c) != COUNTS_VERSION)
+        return found;
+    for (uint64_t i = 0; i <= at && !c.bad; i++)
+        found = cursor_text(&c);
+    return c.bad ? slice_of("", 0) : found;
+}
+
+int partition_counts(struct partition *p, uint64_t blob, struct slice name, struct strbuf *out)
+{
+    int r = 0;
+    strbuf_reset(out);
+    sqlite3_stmt *s = partition_use(p, ST_COUNTS, &r);
+    if (!s)
+        return r;
+    (void)sqlite3_bind_int64(s, 1, (sqlite3_int64)blob);
+    r = db_step(p->db, s);
+    if (r == 0)
+        r = -ENOENT;
+    struct slice bytes = r > 0 ? db_column_bytes(s, 1) : slice_of("", 0);
+    if (r > 0 && sections_crc(blob, (uint64_t)sqlite3_column_int64(s, 0), bytes) !=
+                     (uint32_t)sqlite3_column_int64(s, 2))
+        r = E_DAMAGE; /* reported when the index was loaded */
+    if (r > 0)
+        strbuf_add_slice(out, find_counts(bytes, name));
+    (void)sqlite3_reset(s); /* r says what was wrong */
+    return r < 0 ? r : strbuf_failed(out) ? -ENOMEM : 0;
 }
 
 uint32_t sections_crc(uint64_t blob, uint64_t gen, struct slice bytes)

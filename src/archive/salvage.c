@@ -352,7 +352,8 @@ static int give_blob(struct salvage *s, const struct found *f)
     if (r == 0)
         r = checking_blob(&s->c, f->id, d, directory.n, body);
     if (r == 0 && s->use) {
-        const struct blob_bytes b = {directory, body, d->sections, d->n_sections};
+        const struct blob_bytes b = {
+            .directory = directory, .body = body, .sections = d->sections, .n_sections = d->n_sections};
         r = s->use(s->arg, &b, f->gen);
     }
     arena_fini(&arena);

@@ -8,6 +8,8 @@
  * chunks come with the table of their blob. */
 #include "archive/view_internal.h"
 
+#include "archive/blob_counts.h"
+
 #include "base/hash.h"
 #include "base/mem.h"
 
@@ -36,6 +38,7 @@ struct scan {
     struct found_section *at;
     struct directory_entry *entry; /* NULL: between two blobs, or in the heads */
     uint32_t section, chunk;       /* chunk: the one given last */
+    uint32_t first_chunk;          /* of the section that was entered first */
     uint16_t *to_ours;             /* the number here of each column of the section; NULL: the same */
     const struct view_head *head;  /* the one given last */
     /* Of the last stream asked: */
@@ -44,6 +47,10 @@ struct scan {
     struct blob_chunk given; /* one that was made up */
     struct arena arena;      /* what was given last */
     struct arena map_arena;  /* to_ours */
+    struct strbuf counts;    /* of the blob */
+    uint64_t *done;          /* chunks of the section that its counts were enough for, a bit each */
+    uint32_t n_done;         /* chunks that have one */
+    size_t done_words;
 };
 
 /* ---------------------------------------------------------------- which blobs */
@@ -142,6 +149,8 @@ void scan_close(struct scan *s)
     leave_blob(s);
     arena_fini(&s->arena);
     arena_fini(&s->map_arena);
+    strbuf_fini(&s->counts);
+    mem_free(s->done);
     mem_free(s->sections);
     mem_free(s);
 }
@@ -300,9 +309,48 @@ static uint64_t place_of(uint64_t partition, uint64_t blob, uint64_t chunk)
     return hash_bytes(slice_of((const char *)at, sizeof at));
 }
 
+static bool are_all_done(const struct scan *s)
+{
+    for (uint32_t i = 0; i < s->n_done; i++)
+        if (!(s->done[i / 64] >> i % 64 & 1))
+            return false;
+    return s->n_done > 0;
+}
+
+/* 1: nothing else is needed of the blob. */
+static int ask_counts(struct scan *s)
+{
+    s->n_done = 0;
+    if (!s->spec.take_counts || s->is_of_all)
+        return 0;
+    int r = partition_counts(s->at->partition->p, s->at->blob, s->spec.name, &s->counts);
+    if (r < 0)
+        return r == -ENOMEM ? r : 0; /* its rows are read: they say what is wrong */
+    struct counts_reader counts;
+    uint32_t n = counts_open(&counts, strbuf_slice(&s->counts));
+    size_t words = (n + 63) / 64;
+    if (words > s->done_words) {
+        uint64_t *done = mem_try_resize(s->done, words * sizeof *done);
+        if (!done)
+            return -ENOMEM;
+        s->done = done;
+        s->done_words = words;
+    }
+    if (n) {
+        memset(s->done, 0, words * sizeof *s->done);
+        r = s->spec.take_counts(s->spec.arg, &counts, s->done);
+        s->n_done = n;
+    }
+    counts_close(&counts);
+    return r < 0 ? r : are_all_done(s);
+}
+
 static int enter_blob(struct scan *s)
 {
     s->at = &s->sections[s->next_section++];
+    int counted = ask_counts(s);
+    if (counted != 0)
+        return counted < 0 ? counted : 0;
     struct blob_place place = {s->at->partition->number, s->at->blob};
     int r = directories_get(&s->v->reader->directories, s->at->partition->p, place, &s->entry);
     if (r < 0)
@@ -319,6 +367,7 @@ static int enter_blob(struct scan *s)
         return 0;
     }
     s->chunk = blob_directory_find(d, s->section, SLICE_LIT("")) - 1;
+    s->first_chunk = s->chunk + 1;
     return map_columns(s);
 }
 
@@ -334,6 +383,13 @@ static int enter_section(struct scan *s, uint32_t section)
     return r < 0 ? r : 1;
 }
 
+/* Was the chunk at hand counted? */
+static bool is_done(const struct scan *s)
+{
+    uint32_t i = s->chunk - s->first_chunk;
+    return i < s->n_done && s->done[i / 64] >> i % 64 & 1;
+}
+
 /* The next chunk of this blob: 1; 0: there is no more. */
 static int next_chunk(struct scan *s, struct scan_chunk *out)
 {
@@ -343,7 +399,8 @@ static int next_chunk(struct scan *s, struct scan_chunk *out)
         int e = enter_section(s, c->section);
         if (e <= 0)
             return e;
-        if (!s->table || !is_in_time(s, c) || !is_stream_wanted(s, c->key) || !may_have_id(s, s->chunk))
+        if (!s->table || is_done(s) || !is_in_time(s, c) || !is_stream_wanted(s, c->key) ||
+            !may_have_id(s, s->chunk))
             continue;
         if (s->to_ours) {
             int r = renumber_chunk(s, c);

@@ -114,6 +114,13 @@ int tile_go_on(const struct tile_job *j)
     return 0;
 }
 
+static int take_counts(void *arg, struct counts_reader *counts, uint64_t *done)
+{
+    const struct wants *w = arg;
+    int r = tile_go_on(w->j);
+    return r < 0 ? r : w->s->take_counts(w->s->arg, counts, done);
+}
+
 int tile_scan(struct tile_job *j, const struct tile_scan *s)
 {
     struct wants w = {j, s};
@@ -122,6 +129,7 @@ int tile_scan(struct tile_job *j, const struct tile_scan *s)
                              .to_ns = s->last_ns,
                              .heads_only = j->heads_only,
                              .wants = wants,
+                             .take_counts = s->take_counts ? take_counts : NULL,
                              .arg = &w,
                              .id_column = s->id_column,
                              .id = j->q.id};

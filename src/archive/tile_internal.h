@@ -48,6 +48,8 @@ struct tile_scan {
     bool of_derived;    /* rows that lifeline.h has made: whatever host or key */
     uint16_t id_column; /* UINT16_MAX = not asked */
     tile_chunk_fn *fn;
+    /* Takes counts (scan_spec). NULL = rows are wanted. */
+    int (*take_counts)(void *arg, struct counts_reader *counts, uint64_t *done);
     void *arg;
 };
 int tile_scan(struct tile_job *j, const struct tile_scan *s);

@@ -2,10 +2,11 @@
 /* Events as points: every one while they fit into the tile; else of each stream and bin how many there are,
  * and the worst of them with its id, so that an error is seen however many there are beside it.
  *
- * Of more than DENSE_ROWS only what is needed is read: of a chunk that is within one bin and of one level
- * nothing but that, of others times and levels, and ids only where a warning or worse is the worst of its
- * bin. */
-#include "archive/lifeline_ids.h"
+ * Of more than DENSE_ROWS only what is needed is read: of chunks that have counts in bins that are as fine as
+ * these only those (blob_counts.h); of a chunk that is within one bin and of one level nothing but that, of
+ * others times and levels, and ids only where a warning or worse is the worst of its bin. Which way a chunk
+ * is counted can't be seen: the worst of a bin is the first of the worst level. */
+#include "archive/blob_counts.h"
 #include "archive/tile_internal.h"
 
 #include "base/mem.h"
@@ -66,7 +67,8 @@ static unsigned row_of(struct points *p, struct slice key)
 /* Is a to be shown rather than b? */
 static bool is_worse(const struct point *a, const struct point *b)
 {
-    return b->count == 0 || a->severity < b->severity;
+    return b->count == 0 || a->severity < b->severity ||
+           (a->severity == b->severity && a->time_ns < b->time_ns);
 }
 
 static void add_point(struct points *p, const struct point *new)
@@ -148,6 +150,19 @@ static int add_chunk(void *arg, struct scan *s, const struct scan_chunk *c)
     return 0;
 }
 
+/* Several at once. */
+static void add_cell(struct points *p, struct point *cell, const struct point *new)
+{
+    uint64_t count = cell->count + new->count;
+    if (is_worse(new, cell)) {
+        cell->time_ns = new->time_ns;
+        cell->severity = new->severity;
+        cell->id = new->id;
+    }
+    cell->count = count;
+    p->n += new->count;
+}
+
 /* All of the chunk's rows are in one bin, and none is worse than the others: they are counted as they are. */
 static bool add_at_once(struct points *p, struct point *cells, const struct blob_chunk *c,
                         const struct rows *levels)
@@ -158,11 +173,8 @@ static bool add_at_once(struct points *p, struct point *cells, const struct blob
     for (uint32_t i = 1; i < levels->n; i++)
         if (levels->level[i] != levels->level[0])
             return false;
-    struct point *cell = &cells[tile_bin(p->j, c->min_ns)];
-    if (cell->count == 0 || levels->level[0] < cell->severity)
-        cell->severity = levels->level[0];
-    cell->count += levels->n;
-    p->n += levels->n;
+    struct point new = {.time_ns = c->min_ns, .count = levels->n, .severity = levels->level[0]};
+    add_cell(p, &cells[tile_bin(p->j, c->min_ns)], &new);
     return true;
 }
 
@@ -175,11 +187,13 @@ static bool count_rows(struct points *p, struct point *cells, const struct rows 
         if (!is_in_tile(p, rows->time_ns[i]))
             continue;
         struct point *cell = &cells[tile_bin(p->j, rows->time_ns[i])];
-        if (cell->count++ == 0 || rows->level[i] < cell->severity) {
-            cell->severity = rows->level[i];
-            cell->id = (struct slice){NULL, 0};
+        struct point new = {
+            .time_ns = rows->time_ns[i], .count = cell->count, .row = cell->row, .severity = rows->level[i]};
+        if (is_worse(&new, cell)) {
+            *cell = new;
             asks_ids |= rows->level[i] <= LEVEL_WARNING;
         }
+        cell->count++;
         p->n++;
     }
     return asks_ids;
@@ -200,8 +214,11 @@ static int add_ids(struct points *p, struct point *cells, struct scan *s, const 
         if (rows.level[i] > LEVEL_WARNING || !is_in_tile(p, rows.time_ns[i]))
             continue;
         struct point *cell = &cells[tile_bin(p->j, rows.time_ns[i])];
-        if (cell->severity == rows.level[i] && !cell->id.p && id_text(&places[0], i, &p->scratch, &id) == 1)
-            cell->id = arena_copy(&p->j->arena, id); /* "" if there is no memory for it */
+        if (cell->severity != rows.level[i] || cell->time_ns != rows.time_ns[i] || cell->id.p)
+            continue;
+        if (id_text(&places[0], i, &p->scratch, &id) != 1)
+            id = SLICE_LIT("");
+        cell->id = arena_copy(&p->j->arena, id); /* none if there is no memory for it */
     }
     return 0;
 }
@@ -226,6 +243,53 @@ static int add_dense(void *arg, struct scan *s, const struct scan_chunk *c)
     }
     bool asks_ids = count_rows(p, p->cells[row], &rows);
     return asks_ids && may_see_id(p, stream_key_split(key).host) ? add_ids(p, p->cells[row], s, c) : 0;
+}
+
+/* A chunk's counts, whose bins are as fine as the tile's. */
+static void add_bins(struct points *p, const struct counts_chunk *chunk)
+{
+    struct cursor c = cursor_of(chunk->bins);
+    struct counts_bin bin = {0};
+    unsigned row = ROWS_MAX;
+    bool is_known = false, may_id = false;
+    while (counts_next_bin(chunk, &c, &bin)) {
+        if (!is_in_tile(p, bin.from_ns))
+            continue;
+        if (!is_known) {
+            row = row_of(p, chunk->key);
+            may_id = may_see_id(p, stream_key_split(chunk->key).host);
+            is_known = true;
+        }
+        if (row == ROWS_MAX) {
+            p->j->w.head.left_out += bin.count;
+            continue;
+        }
+        struct point *cell = &p->cells[row][tile_bin(p->j, bin.from_ns)];
+        struct point new = {.time_ns = bin.worst_ns, .count = bin.count, .severity = bin.level};
+        if (may_id && bin.id.n && is_worse(&new, cell))
+            new.id = arena_copy(&p->j->arena, bin.id); /* none if there is no memory for it */
+        add_cell(p, cell, &new);
+    }
+}
+
+/* What is too coarse, or has no counts, is left to add_dense; so is all behind what can't be read. */
+static int add_counts(void *arg, struct counts_reader *counts, uint64_t *done)
+{
+    struct points *p = arg;
+    struct counts_chunk c;
+    int r;
+    for (uint32_t i = 0; (r = counts_next(counts, &c)) > 0; i++) {
+        if (!c.rows)
+            continue;
+        bool is_outside = c.last_ns < p->j->q.from_ns || c.from_ns > p->j->q.last_ns;
+        if (!is_outside && c.zoom > p->j->q.level)
+            continue;
+        struct stream_key_parts parts = stream_key_split(c.key);
+        if (!is_outside && tile_wants(p->j, p->table->name, &parts))
+            add_bins(p, &c);
+        done[i / 64] |= UINT64_C(1) << i % 64;
+    }
+    return r == -ENOMEM ? r : 0;
 }
 
 static void put_point(struct points *p, const struct point *point, int64_t time_ns)
@@ -316,6 +380,7 @@ static int scan_tables(struct points *p, tile_chunk_fn *fn, void *arg)
                               .last_ns = p->j->q.last_ns,
                               .id_column = tile_id_column(p->j, p->table, &p->ids),
                               .fn = fn,
+                              .take_counts = fn == add_dense ? add_counts : NULL,
                               .arg = arg};
         if (r == 0)
             r = tile_scan(p->j, &s);

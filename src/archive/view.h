@@ -41,6 +41,7 @@ struct baseline view_baseline_at(const struct view *v, size_t i);
 size_t view_partitions(const struct view *v);
 struct partition_span view_partition_at(const struct view *v, size_t i);
 
+struct counts_reader;
 struct scan_spec {
     struct slice name;                 /* event name; "" = all of them, blob by blob */
     int64_t from_ns, to_ns;            /* both ends are in */
@@ -57,6 +58,10 @@ struct scan_spec {
      */
     uint16_t id_column;
     struct slice id;
+    /* Takes what is counted of a blob's rows (blob_counts.h), before anything else is read of it, and sets
+     * the bits in done, of the directory's order, of chunks that need not be given. NULL = not asked; of one
+     * event name only. An error ends the scan. */
+    int (*take_counts)(void *arg, struct counts_reader *counts, uint64_t *done);
 };
 
 struct scan_chunk {

@@ -411,14 +411,14 @@ static void later_version(void **state)
     struct stored_dir d = stored_make_dir();
     struct partition *p = stored_open(&d, PARTITION_WRITE | PARTITION_CREATE);
     partition_close(p);
-    /* The checksums of a state that says version 2, all other bytes being 0. */
+    /* The checksums of a state that says version 3, all other bytes being 0. */
     char sql[512];
-    unsigned char value[68] = {2};
+    unsigned char value[68] = {3};
     uint64_t id = 1;
     uint32_t crc = 0;
     crc = db_row_crc(&id, 1, slice_of((const char *)value, sizeof value));
     (void)snprintf(sql, sizeof sql,
-                   "UPDATE meta SET value = x'02' || zeroblob(67), crc = %u; UPDATE meta_copy SET crc = 0",
+                   "UPDATE meta SET value = x'03' || zeroblob(67), crc = %u; UPDATE meta_copy SET crc = 0",
                    crc);
     tamper(&d, sql);
     struct diag why = {0};

@@ -4,13 +4,19 @@
 
 #include "archive/lifeline.h"
 #include "archive/lifeline_pyramid.h"
+#include "archive/merge.h"
+#include "archive/partition_internal.h"
+#include "archive/retain.h"
 #include "archive/tile.h"
+#include "base/cursor.h"
 
 #include <errno.h>
 #include <math.h>
 
-#define MS(n) (INT64_C(1000000) * (n))
-#define BEGIN INT64_C(1794777600000000000) /* of a day */
+#define MS(n)    (INT64_C(1000000) * (n))
+#define BEGIN    INT64_C(1794777600000000000)
+#define DAY      INT64_C(1794700800000000000) /* a partition begins */
+#define MIDNIGHT (DAY + MS(86400000))
 
 enum { NAMES = 4, HOSTS = 3 };
 static const char *const names[NAMES] = {"job.start", "job.read", "job.write", "job.end"};
@@ -34,6 +40,7 @@ struct world {
     struct plain *events;
     size_t n, max;
     uint64_t record, seed;
+    bool has_levels; /* all kinds of them, and events without an id */
     struct view_reader *reader;
     struct view *view;
 };
@@ -85,6 +92,11 @@ static const char *prog_of(const struct plain *e)
     return e->name ? "p" : "client";
 }
 
+static bool has_id(const struct world *w, const struct plain *e)
+{
+    return !w->has_levels || e->id % 8 > 0;
+}
+
 static struct batch *build(struct world *w, const struct plain *e, size_t n)
 {
     char id[32];
@@ -95,15 +107,27 @@ static struct batch *build(struct world *w, const struct plain *e, size_t n)
                                   .host = slice_str(hosts[e[i].host]),
                                   .prog = slice_str(prog_of(&e[i])),
                                   .level = e[i].level};
-        struct named_value v[] = {{SLICE_LIT("id"), value_text(slice_of(id, (size_t)len))},
-                                  {SLICE_LIT("size"), value_float(e[i].value)}};
-        assert_int_equal(batch_builder_add(w->builder, &head, v, 2, NULL), 0);
+        struct named_value v[] = {{SLICE_LIT("size"), value_float(e[i].value)},
+                                  {SLICE_LIT("id"), value_text(slice_of(id, (size_t)len))}};
+        assert_int_equal(batch_builder_add(w->builder, &head, v, has_id(w, &e[i]) ? 2 : 1, NULL), 0);
     }
     struct batch_origin origin = {.producer = "me", .epoch = 1, .first_seq = e[0].seq};
     return batch_builder_finish(w->builder, &origin);
 }
 
 enum { BATCH = 1000 };
+
+static uint8_t random_level(struct world *w)
+{
+    uint64_t at = test_random(&w->seed) % 5000;
+    if (!w->has_levels)
+        return at ? LEVEL_INFO : LEVEL_ERROR;
+    return at < 2      ? LEVEL_CRITICAL
+           : at < 10   ? LEVEL_ERROR
+           : at < 20   ? LEVEL_WARNING
+           : at < 2500 ? LEVEL_DEBUG
+                       : LEVEL_INFO;
+}
 
 /* n events of ids that go their way, per_id each, in about spread_ns. */
 static void feed(struct world *w, size_t n, unsigned ids, int64_t from_ns, int64_t spread_ns)
@@ -121,7 +145,7 @@ static void feed(struct world *w, size_t n, unsigned ids, int64_t from_ns, int64
                            .id = (unsigned)(test_random(&w->seed) % ids),
                            .name = (unsigned)(test_random(&w->seed) % NAMES),
                            .host = (unsigned)(test_random(&w->seed) % HOSTS),
-                           .level = test_random(&w->seed) % 5000 ? LEVEL_INFO : LEVEL_ERROR,
+                           .level = random_level(w),
                            .value = (double)(test_random(&w->seed) % 1000) / 7};
     }
     for (size_t i = 0; i < n; i += BATCH) {
@@ -331,6 +355,273 @@ static void points_dense(void **state)
     world_fini(&w);
 }
 
+/* A cell as it must be. */
+struct expected {
+    uint64_t count;
+    const struct plain *worst; /* the first of the worst level */
+};
+enum { STREAMS = NAMES * HOSTS };
+struct taken {
+    int64_t before_ns; /* events that retention has taken away */
+    int name;          /* and those of that name; -1 = none */
+};
+
+static unsigned stream_number(struct slice text)
+{
+    char stream[64];
+    for (unsigned i = 0; i < STREAMS; i++) {
+        (void)snprintf(stream, sizeof stream, "%s %s %s", hosts[i % HOSTS], i / HOSTS ? "p" : "client",
+                       names[i / HOSTS]);
+        if (slice_eq_str(text, stream))
+            return i;
+    }
+    fail_msg("no stream %.*s", SLICE_ARG(text));
+    return 0;
+}
+
+/* The whole tile: its cells are those that the events make, no more and no fewer. Returns its events. */
+static uint64_t check_points(struct world *w, unsigned level, int64_t index, struct taken gone)
+{
+    static struct expected cells[STREAMS][TILE_BINS];
+    struct strbuf bytes = {0};
+    struct tile t;
+    bool is_final;
+    char id[32];
+    assert_int_equal(ask(w, NULL, &bytes, &t, &is_final, "points|job.*|%u|%lld|", level, (long long)index),
+                     0);
+    int64_t from = index * span_of(level), bin = (int64_t)tile_uint(&t, COLUMN_BIN_NS, 0);
+    uint64_t all = 0, n = 0;
+    assert_true(bin > 0);
+    assert_int_equal(t.head.lost, 0);
+    memset(cells, 0, sizeof cells);
+    for (size_t i = 0; i < w->n; i++) {
+        const struct plain *e = &w->events[i];
+        if (e->time_ns < from || e->time_ns - from >= span_of(level) || e->time_ns < gone.before_ns ||
+            (int)e->name == gone.name)
+            continue;
+        struct expected *c = &cells[e->name * HOSTS + e->host][(e->time_ns - from) / bin];
+        n += c->count++ == 0;
+        if (!c->worst || e->level < c->worst->level ||
+            (e->level == c->worst->level && e->time_ns < c->worst->time_ns))
+            c->worst = e;
+    }
+    assert_int_equal(t.columns[COLUMN_T].n, n);
+    for (uint32_t i = 0; i < n; i++) {
+        int64_t at = tile_time_ns(&t, tile_uint(&t, COLUMN_T, i));
+        struct slice stream = tile_text(&t, COLUMN_STREAM, (uint32_t)tile_uint(&t, COLUMN_ROW, i));
+        const struct expected *c = &cells[stream_number(stream)][(at - from) / bin];
+        assert_non_null(c->worst);
+        assert_int_equal(tile_uint(&t, COLUMN_COUNT, i), c->count);
+        assert_int_equal(tile_uint(&t, COLUMN_SEVERITY, i), c->worst->level);
+        bool is_said = c->worst->level <= LEVEL_WARNING && has_id(w, c->worst);
+        (void)snprintf(id, sizeof id, "job-%06u", c->worst->id);
+        assert_slice(tile_text(&t, COLUMN_ID, i), is_said ? id : "");
+        all += c->count;
+    }
+    strbuf_fini(&bytes);
+    return all;
+}
+
+/* Every tile of these levels that is of so many events that they are not read one by one. */
+static void check_all_points(struct world *w, int64_t from_ns, int64_t to_ns, struct taken gone)
+{
+    look(w);
+    for (unsigned level = 15; level <= 19; level++)
+        for (int64_t i = from_ns / span_of(level); i <= to_ns / span_of(level); i++) {
+            int64_t begin = i * span_of(level);
+            size_t n = 0;
+            for (size_t k = 0; k < w->n; k++)
+                n += w->events[k].time_ns >= begin && w->events[k].time_ns < begin + span_of(level) &&
+                     w->events[k].time_ns >= gone.before_ns && (int)w->events[k].name != gone.name;
+            if (n > 140000)
+                assert_int_equal(check_points(w, level, i, gone), n);
+        }
+    view_release(w->view);
+    view_reader_destroy(w->reader);
+    w->view = NULL;
+    w->reader = NULL;
+}
+
+/* Changes the files of an archive that is closed. */
+static void alter(struct world *w, void (*fn)(sqlite3 *db))
+{
+    struct retain_files files = {0};
+    assert_int_equal(retain_files_list(w->dir, &files), 0);
+    for (size_t i = 0; i < files.n; i++) {
+        char path[256];
+        sqlite3 *db;
+        (void)snprintf(path, sizeof path, "%s/%s", w->dir, files.files[i].name);
+        assert_int_equal(sqlite3_open(path, &db), SQLITE_OK);
+        fn(db);
+        assert_int_equal(sqlite3_close(db), SQLITE_OK);
+    }
+    retain_files_fini(&files);
+}
+
+static void put_row(sqlite3 *db, const char *sql, int64_t id, struct slice bytes, uint32_t crc)
+{
+    sqlite3_stmt *s;
+    assert_int_equal(sqlite3_prepare_v2(db, sql, -1, &s, NULL), SQLITE_OK);
+    assert_int_equal(sqlite3_bind_blob(s, 1, bytes.p, (int)bytes.n, SQLITE_TRANSIENT), SQLITE_OK);
+    assert_int_equal(sqlite3_bind_int64(s, 2, crc), SQLITE_OK);
+    assert_int_equal(sqlite3_bind_int64(s, 3, id), SQLITE_OK);
+    assert_int_equal(sqlite3_step(s), SQLITE_DONE);
+    assert_int_equal(sqlite3_changes(db), 1);
+    (void)sqlite3_finalize(s);
+}
+
+/* As version 1 has left them: every other blob, that is, has no counts. */
+static void make_older(sqlite3 *db)
+{
+    sqlite3_stmt *s;
+    size_t shorter = 0;
+    assert_int_equal(sqlite3_prepare_v2(db, "SELECT blob, gen, sections FROM section", -1, &s, NULL),
+                     SQLITE_OK);
+    while (sqlite3_step(s) == SQLITE_ROW) {
+        int64_t blob = sqlite3_column_int64(s, 0), gen = sqlite3_column_int64(s, 1);
+        struct slice bytes = slice_of(sqlite3_column_blob(s, 2), (size_t)sqlite3_column_bytes(s, 2));
+        struct cursor c = cursor_of(slice_from(bytes, 8));
+        for (uint64_t n = cursor_varint(&c); n > 0; n--) {
+            (void)cursor_text(&c);
+            (void)cursor_bytes(&c, 16);
+            (void)cursor_varint(&c);
+            (void)cursor_varint(&c);
+        }
+        assert_false(c.bad);
+        if (blob % 2 == 0)
+            continue;
+        shorter += cursor_left(&c) > 0;
+        bytes.n -= cursor_left(&c);
+        put_row(db, "UPDATE section SET sections = ?, crc = ? WHERE blob = ?", blob, bytes,
+                sections_crc((uint64_t)blob, (uint64_t)gen, bytes));
+    }
+    (void)sqlite3_finalize(s);
+    assert_true(shorter > 0);
+    assert_int_equal(sqlite3_prepare_v2(db, "SELECT value FROM meta WHERE id = 1", -1, &s, NULL), SQLITE_OK);
+    assert_int_equal(sqlite3_step(s), SQLITE_ROW);
+    char state[256];
+    size_t n = (size_t)sqlite3_column_bytes(s, 0);
+    assert_true(n < sizeof state);
+    memcpy(state, sqlite3_column_blob(s, 0), n);
+    (void)sqlite3_finalize(s);
+    assert_int_equal(state[0], 2);
+    state[0] = 1;
+    put_row(db, "UPDATE meta SET value = ?, crc = ? WHERE id = ?", META_STATE, slice_of(state, n),
+            meta_crc(META_STATE, slice_of(state, n)));
+    put_row(db, "UPDATE meta_copy SET value = ?, crc = ? WHERE id = ?", META_STATE, slice_of(state, n),
+            meta_crc(META_STATE, slice_of(state, n)));
+}
+
+static void wipe_bodies(sqlite3 *db)
+{
+    assert_int_equal(sqlite3_exec(db, "UPDATE blob SET body = zeroblob(length(body))", NULL, NULL, NULL),
+                     SQLITE_OK);
+}
+
+/* Around midnight, so that there are two partitions; flushes overlap, and some rows come late. */
+static void feed_days(struct world *w, unsigned flushes)
+{
+    for (unsigned i = 0; i < flushes; i++) {
+        feed(w, 8000, 3000, MIDNIGHT - MS(200000) + MS(20000) * (i * 7 % flushes), MS(45000));
+        assert_int_equal(archive_flush(w->a), 0);
+    }
+}
+
+static bool is_read(void *arg, struct slice name)
+{
+    (void)arg;
+    return slice_eq_str(name, "job.read");
+}
+
+static struct merge_counts merge_day(struct world *w, int64_t from_ns, bool drops_read)
+{
+    const struct partition_span span = {from_ns, from_ns + MS(86400000), 0};
+    const struct merge_options o = {.is_closed = true, .drops = drops_read ? is_read : NULL};
+    struct merge *m;
+    int r;
+    assert_int_equal(merge_create(w->a, &span, &o, &m), 0);
+    while ((r = merge_step(m)) > 0)
+        ;
+    assert_int_equal(r, 0);
+    struct merge_counts c = merge_counts(m);
+    merge_destroy(m);
+    return c;
+}
+
+/* Of counts that were made at sealing, of events, and of both: nobody can tell which. */
+static void points_counted(void **state)
+{
+    (void)state;
+    struct world w;
+    world_init(&w);
+    w.has_levels = true;
+    feed_days(&w, 20);
+    feed(&w, 9000, 3000, MIDNIGHT - MS(50000), MS(100000)); /* in memory */
+    const int64_t from = MIDNIGHT - MS(200000), to = MIDNIGHT + MS(230000);
+    const struct taken nothing = {INT64_MIN, -1};
+    check_all_points(&w, from, to, nothing);
+
+    assert_int_equal(archive_flush(w.a), 0);
+    close_world(&w);
+    alter(&w, make_older);
+    open_world(&w);
+    check_all_points(&w, from, to, nothing);
+    feed(&w, 9000, 3000, MIDNIGHT - MS(50000), MS(100000)); /* and it is written on */
+    assert_int_equal(archive_flush(w.a), 0);
+    feed(&w, 1000, 3000, MIDNIGHT - MS(50000), MS(100000));
+    check_all_points(&w, from, to, nothing);
+
+    assert_true(merge_day(&w, DAY, false).commits > 0);
+    assert_true(merge_day(&w, MIDNIGHT, false).commits > 0);
+    check_all_points(&w, from, to, nothing);
+    world_fini(&w);
+}
+
+/* What retention takes away is in no count: an event name, a day. */
+static void points_retained(void **state)
+{
+    (void)state;
+    struct world w;
+    world_init(&w);
+    w.has_levels = true;
+    feed_days(&w, 45);
+    const int64_t from = MIDNIGHT - MS(200000), to = MIDNIGHT + MS(200000) + MS(20000) * 45;
+    assert_true(merge_day(&w, DAY, true).dropped > 0);
+    assert_true(merge_day(&w, MIDNIGHT, true).dropped > 0);
+    check_all_points(&w, from, to, (struct taken){INT64_MIN, 1});
+    struct retain_files files = {0};
+    uint64_t rows;
+    assert_int_equal(retain_files_list(w.dir, &files), 0);
+    assert_int_equal(files.files[0].from_ns, DAY);
+    assert_int_equal(retain_remove(w.a, &files.files[0], &rows), 0);
+    retain_files_fini(&files);
+    check_all_points(&w, from, to, (struct taken){MIDNIGHT, 1});
+    world_fini(&w);
+}
+
+/* Counts are used: a tile of much time does without a single row. */
+static void points_without_bodies(void **state)
+{
+    (void)state;
+    struct world w;
+    world_init(&w);
+    w.has_levels = true;
+    for (unsigned i = 0; i < 20; i++) { /* of each stream over COUNTS_ROWS_MIN rows */
+        feed(&w, 8000, 3000, BEGIN + MS(20000) * (i * 7 % 20), MS(45000));
+        assert_int_equal(archive_flush(w.a), 0);
+    }
+    close_world(&w);
+    alter(&w, wipe_bodies);
+    open_world(&w);
+    look(&w);
+    uint64_t all = 0;
+    const unsigned level = 18;
+    for (int64_t i = BEGIN / span_of(level); i <= (BEGIN + MS(460000)) / span_of(level); i++)
+        all += check_points(&w, level, i, (struct taken){INT64_MIN, -1});
+    assert_int_equal(all, w.n);
+    world_fini(&w);
+}
+
 /* ---------------------------------------------------------------- lifelines */
 
 static int by_time(const void *a, const void *b)
@@ -465,8 +756,11 @@ static void undeclared(struct world *w, int64_t end)
     bool is_final;
     struct totals fine = whole(w, "size", 14, BEGIN, end);
     assert_int_equal(fine.cells, w->n);
-    assert_int_equal(ask(w, NULL, &bytes, &t, &is_final, "lifeline|size|20|%lld|", (long long)(BEGIN / span_of(20))), E_LIMIT);
-    assert_int_equal(ask(w, NULL, &bytes, &t, &is_final, "lifeline|size|20|%lld|", (long long)(end / span_of(20) + 1)), 0);
+    assert_int_equal(
+        ask(w, NULL, &bytes, &t, &is_final, "lifeline|size|20|%lld|", (long long)(BEGIN / span_of(20))),
+        E_LIMIT);
+    assert_int_equal(
+        ask(w, NULL, &bytes, &t, &is_final, "lifeline|size|20|%lld|", (long long)(end / span_of(20) + 1)), 0);
     assert_int_equal(t.columns[COLUMN_PAIR].n, 0); /* behind all of them */
     strbuf_fini(&bytes);
 }
@@ -895,17 +1189,13 @@ static void wrong_requests(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(series),
-        cmocka_unit_test(points),
-        cmocka_unit_test(points_dense),
-        cmocka_unit_test(lifelines_exact),
-        cmocka_unit_test(edges),
-        cmocka_unit_test(edges_by),
-        cmocka_unit_test(lifelines_density),
-        cmocka_unit_test(read_again),
-        cmocka_unit_test(who_may_see_what),
-        cmocka_unit_test(one_id),
-        cmocka_unit_test(final_or_open),
+        cmocka_unit_test(series),          cmocka_unit_test(points),
+        cmocka_unit_test(points_dense),    cmocka_unit_test(points_counted),
+        cmocka_unit_test(points_retained), cmocka_unit_test(points_without_bodies),
+        cmocka_unit_test(lifelines_exact), cmocka_unit_test(edges),
+        cmocka_unit_test(edges_by),        cmocka_unit_test(lifelines_density),
+        cmocka_unit_test(read_again),      cmocka_unit_test(who_may_see_what),
+        cmocka_unit_test(one_id),          cmocka_unit_test(final_or_open),
         cmocka_unit_test(wrong_requests),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

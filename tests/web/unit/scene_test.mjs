@@ -6,8 +6,9 @@ import {stack, rowsOf, rowAt, laneAt, heightOf, AXIS_PX, HEAD_PX} from '../../..
 import {Records, placeOf, isInView, WORDS, named} from '../../../web/src/scene/records.js';
 import {exactBatch, densityBatch, heatBatch, heatRange, hopsOf, latencyStep} from '../../../web/src/scene/lifelines.js';
 import {curvesOf, rateOf, rangeOf, niceScale, curveBatch, pointBatch, streamParts} from '../../../web/src/scene/curves.js';
-import {createLane, updateLane, countScene, octave} from '../../../web/src/scene/scene.js';
+import {createLane, updateLane, countScene, octave, pointEvents} from '../../../web/src/scene/scene.js';
 import {Raster, drawInto, maskOf} from '../../../web/src/scene/flat.js';
+import {notesOf} from '../../../web/src/pages/timeline-gutter.js';
 import {hit, toSegment} from '../../../web/src/scene/hit.js';
 import {quantile, summaryOf, binNs, binOf, binnedSummary} from '../../../web/src/scene/stats.js';
 import {baseUs, stepUs} from '../../../web/src/glt1.js';
@@ -197,6 +198,44 @@ test('local clocks: times of a host go back by its offset', () => {
     const plain = of(null), raw = of(new Map([['h2', 5e5]]));
     assert.equal(word(plain.lines, 0, 0), word(raw.lines, 0, 0));
     assert.ok(Math.abs((word(plain.lines, 0, 1) - word(raw.lines, 0, 1)) * stepUs(TWO) - 5e5) < 1);
+});
+
+test('local clocks: points go back by the offset of their host, also far out of their tile', () => {
+    const tile = pointsTile([['h1 p x', 0.25, 11], ['h2 p x', 0.25, 11], ['h2 p y', 0.5, 3]]);
+    const lane = laneOf({kind: 'points', event: '*'}, [tile]);
+    const times = offsets => {
+        updateLane(lane, port({offsets}));
+        const [batch] = lane.batches;
+        const out = {};
+        for (let i = 0; i < batch.points.n; i++)
+            (out[tile.columns.streams[tile.columns.row[batch.points.source[i]]]] ??= []).push(batch.baseUs + word(batch.points, i, 0) * batch.stepUs - FROM);
+        return out;
+    };
+    const near = (a, b) => assert.ok(Math.abs(a - b) < 1, `${a} ${b}`);
+    const quarter = tileUs(LEVEL) / 4;
+    assert.equal(lane.batches[0].points.n, 2); /* both hosts' in one place */
+    for (const offset of [5e5, -5e5, tileUs(LEVEL) * 3, -tileUs(LEVEL) * 3]) {
+        const at = times(new Map([['h2', offset], ['h3', 7]]));
+        near(at['h1 p x'][0], quarter);
+        near(at['h2 p x'][0], quarter - offset);
+        near(at['h2 p y'][0], 2 * quarter - offset);
+    }
+    near(times(null)['h2 p y'][0], 2 * quarter);
+    assert.deepEqual(pointEvents(lane), ['x', 'y']);
+});
+
+test('local clocks: density stays in global time, and the head of the lane says so', () => {
+    for (const kind of ['lifelines', 'heat']) {
+        const notes = offsets => {
+            const {spec, status} = laneOf({kind, ids: 'id'}, [DENSE], port({offsets}));
+            return notesOf(spec, {status}).map(n => n.text);
+        };
+        assert.ok(notes(new Map([['h1', 0], ['h2', 5e5]])).includes('global time'));
+        assert.ok(!notes(new Map([['h1', 0]])).includes('global time'));
+        assert.ok(!notes(null).includes('global time'));
+    }
+    const {spec, status} = laneOf({kind: 'lifelines', ids: 'id'}, [TWO], port({offsets: new Map([['h2', 5e5]])}));
+    assert.ok(!notesOf(spec, {status}).some(n => n.text === 'global time'));
 });
 
 /* ---- density ---- */

@@ -24,6 +24,8 @@ export function notesOf(spec, {status, progress, isCancelled})
         put(status.lod === 'mixed' ? 'partly density' : 'density', 'info', 'More lifelines than pixels: how many took how long. The slowest and errors are drawn one by one. Zoom in for each.');
     if (status.lod === 'counted')
         put('counted', 'info', 'More events than pixels: a glyph is the worst of many. Zoom in for each.');
+    if (status.isGlobalTime)
+        put('global time', 'warn', 'Density is counted over all hosts by global time: raw clocks do not move it. Zoom in for each lifeline by its hosts’ own clocks.');
     if (status.isCoarse)
         put('coarse', 'info', 'Bins are wider than usual, to keep the tile small');
     if (status.leftOut)

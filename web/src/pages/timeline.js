@@ -17,7 +17,7 @@ import {Button, Chip} from '../ui/basic.js';
 import {Empty, Failed, Loading} from '../ui/boxes.js';
 import {seconds} from '../format.js';
 import {laneAt} from '../scene/layout.js';
-import {createLane} from '../scene/scene.js';
+import {createLane, pointEvents} from '../scene/scene.js';
 import {Stage} from './timeline-stage.js';
 import {Minimap} from './timeline-map.js';
 import {LaneGutter, LaneDialog, SplitDialog} from './timeline-gutter.js';
@@ -159,6 +159,9 @@ function useStage(refs, lanes)
     return {stage, info, renderer};
 }
 
+/* The events of a lane whose hosts' clocks matter. */
+const clockedEvents = lane => lane.spec.kind === 'lifelines' ? lane.order : lane.spec.kind === 'points' ? pointEvents(lane) : [];
+
 /* Offsets and bounds of the hosts' clocks: asked for when the range has changed much, and now and then. */
 function useClocks(stage, known, isRaw)
 {
@@ -168,7 +171,7 @@ function useClocks(stage, known, isRaw)
             return undefined;
         const abort = new AbortController();
         const ask = async () => {
-            const events = [...new Set(stage.lanes.flatMap(l => l.spec.kind === 'lifelines' ? l.order : []))];
+            const events = [...new Set(stage.lanes.flatMap(clockedEvents))];
             if (!events.length || document.hidden)
                 return;
             try {

@@ -174,8 +174,21 @@ export function pointRow(stream, severity, by)
 
 const GRID_MAX = 1 << 22;
 
+/* When points are, in the units of a batch that has room for all of them: {base, step, t}. With offsets (host → µs): as the hosts' own clocks
+ * showed it, which may be far from the tile's time. */
+function pointTimes(tile, offsets)
+{
+    const c = tile.columns, base = baseUs(tile), step = stepUs(tile);
+    const back = c.streams.map(s => offsets?.get(streamParts(s).host) ?? 0);
+    const most = Math.max(0, ...back), least = Math.min(0, ...back);
+    if (most === 0 && least === 0)
+        return {base, step, t: c.t};
+    const wide = step + (most - least) / UNITS;
+    return {base: base - most, step: wide, t: Float64Array.from(c.t, (t, i) => Math.round((t * step + most - back[c.row[i]]) / wide))};
+}
+
 /* The first event of each row, level and column of pixels, and how many there are: [{i, row, count}]. */
-function glyphsOf(c, rowOf, px, rows)
+function glyphsOf(c, t, rowOf, px, rows)
 {
     while (UNITS / px * rows * 16 > GRID_MAX)
         px *= 2;
@@ -185,7 +198,7 @@ function glyphsOf(c, rowOf, px, rows)
         const row = rowOf(i);
         if (row < 0)
             continue;
-        const key = (Math.floor(c.t[i] / px) * rows + row) * 16 + c.severity[i];
+        const key = (Math.floor(Math.min(UNITS - 1, t[i]) / px) * rows + row) * 16 + c.severity[i];
         if (at[key])
             out[at[key] - 1].count += c.count[i];
         else
@@ -195,18 +208,18 @@ function glyphsOf(c, rowOf, px, rows)
 }
 
 /* One glyph for all events of a row, a level and a column of two to four pixels: they would cover each other. The worst is drawn last. */
-export function pointBatch(tile, rows, {by, usPerPx, isLeftOut = () => false})
+export function pointBatch(tile, rows, {by, usPerPx, offsets = null, isLeftOut = () => false})
 {
-    const c = tile.columns;
-    const batch = batchOf(baseUs(tile), stepUs(tile));
+    const c = tile.columns, {base, step, t: times} = pointTimes(tile, offsets);
+    const batch = batchOf(base, step);
     const binUnits = Number(c.bin_ns[0] ?? 0n) / 1000 / batch.stepUs;
     const ofStream = c.streams.map(s => isLeftOut(s) ? -1 : by === 'level' ? 0 : rows.of(String(pointRow(s, 0, by))));
     const ofLevel = Array.from({length: 16}, (_, level) => rows.of(String(level)));
     const rowOf = by === 'level' ? i => ofStream[c.row[i]] < 0 ? -1 : ofLevel[c.severity[i]] : i => ofStream[c.row[i]];
-    const glyphs = glyphsOf(c, rowOf, Math.max(1, 2 * usPerPx / batch.stepUs), rows.n);
+    const glyphs = glyphsOf(c, times, rowOf, Math.max(1, 2 * usPerPx / batch.stepUs), rows.n);
     for (const {i, row, count} of glyphs.sort((a, b) => c.severity[b.i] - c.severity[a.i])) {
         const look = severityLook(c.severity[i]);
-        const t = Math.min(UNITS - 1, c.t[i] + binUnits / 2);
+        const t = Math.min(UNITS - 1, times[i] + binUnits / 2);
         const size = Math.min(14, (look.shape === 'dot' ? 4 : 7) + Math.floor(Math.log2(count)));
         batch.points.push(t, t, rows.y(row), rows.y(row), named(look.color), look.color === 'error' ? 1 : 0.85, pointStyle(look.shape, size), i);
     }

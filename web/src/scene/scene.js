@@ -3,7 +3,7 @@
  * A lane is {spec, top, height, entries: [[tile entry…] for each source]}; entries are those of tiles.js: {from, to, tile}. update() makes of a lane
  *
  *     rows     the names on its height, or null        scale   {low, high, step} of values, or null; heat: {first, last} bins
- *     batches  what is drawn                           status  {lod, leftOut, lost, isOpen, isCoarse}
+ *     batches  what is drawn                           status  {lod, leftOut, lost, isOpen, isCoarse, isGlobalTime}
  *     colours  what has which colour: Map of text → number
  *
  * and again only what has changed: a batch depends on its tile, the lane's look and the octave of the zoom. */
@@ -128,18 +128,23 @@ function clipOf({tile, from, to})
 /* Tiles beside the view keep what they have: it is brought up to date when they come into it. */
 const isNear = ({from, to}, view) => to > view.from - (view.to - view.from) && from < view.to + (view.to - view.from);
 
+const offsetsKey = view => view.offsets ? [...view.offsets].join() : '';
+
+/* Is it asked for as clocks showed it, and is there a clock that was off? Density is counted over all hosts, by global time, and stays so. */
+const isApart = (view, tiles) => tiles.some(t => t.kind === 'lifeline-density') && [...view.offsets?.values() ?? []].some(us => us !== 0);
+
 function updateLifelines(lane, view)
 {
     const entries = distinct(lane.entries[0] ?? []);
     const tiles = entries.map(e => e.tile);
     lane.rows = lifelineRows(lane, tiles);
-    lane.status = statusOf(tiles);
+    lane.status = {...statusOf(tiles), isGlobalTime: isApart(view, tiles)};
     const usPerPx = octave((view.to - view.from) / view.width);
     const hasDots = tiles.reduce((n, t) => n + (t.columns.vertex_t?.length ?? DOTS_BELOW), 0) <= DOTS_BELOW;
     const dense = Math.max(1, ...tiles.filter(t => t.kind === 'lifeline-density').map(densest));
     const look = {color: lane.spec.color ?? 'id', usPerPx, hasDots, most: 2 ** Math.ceil(Math.log2(dense))};
     const key = [usPerPx, look.color, hasDots, look.most].join();
-    const rowsKey = [view.offsets ? [...view.offsets].join() : '', lane.rows.names.join('\u0001')].join('\u0002');
+    const rowsKey = [offsetsKey(view), lane.rows.names.join('\u0001')].join('\u0002');
     const now = new Set(tiles);
     for (const tile of lane.made.keys()) {
         if (!now.has(tile))
@@ -161,12 +166,12 @@ function updateLifelines(lane, view)
     });
 }
 
-function updateHeat(lane)
+function updateHeat(lane, view)
 {
     const entries = distinct(lane.entries[0] ?? []).filter(e => e.tile.kind === 'lifeline-density');
     const tiles = entries.map(e => e.tile);
     const range = heatRange(tiles, lane.spec.pair ?? '');
-    lane.status = statusOf(tiles);
+    lane.status = {...statusOf(tiles), isGlobalTime: isApart(view, tiles)};
     lane.pairs = [...hopsOf(tiles).entries()].sort((a, b) => b[1] - a[1]).map(([key]) => key.replace('\u0000', '>'));
     lane.scale = range && {first: range[0], last: range[1]};
     lane.batches = !range ? [] : entries.map(({tile}) => made(lane, tile, range.join() + (lane.spec.pair ?? ''), () => heatBatch(tile, range, lane.spec.pair ?? '')));
@@ -233,6 +238,13 @@ function mergeCurves(lane, entries, source, isMany, offsets)
 /* What the archive makes of lifelines (docs/tiles.md) is there a second time; unless it is asked for, it is not shown. */
 const isDerived = (stream, spec) => streamParts(stream).name.startsWith('lifeline.') && !(spec.event ?? '').startsWith('lifeline.');
 
+/* The names of the events that a lane of points has tiles of. */
+export function pointEvents(lane)
+{
+    const streams = (lane.entries[0] ?? []).flatMap(e => e.tile.columns.streams ?? []).filter(s => !isDerived(s, lane.spec));
+    return [...new Set(streams.map(s => streamParts(s).name))];
+}
+
 function updatePoints(lane, view)
 {
     const {spec} = lane, by = spec.by ?? 'event';
@@ -256,8 +268,8 @@ function updatePoints(lane, view)
     lane.status = statusOf(tiles);
     lane.status.leftOut += names.size > POINT_ROWS_MAX ? names.size - POINT_ROWS_MAX : 0;
     const usPerPx = octave((view.to - view.from) / view.width);
-    const key = [usPerPx, by, list.join('\u0001')].join('\u0002');
-    lane.batches = tiles.map(tile => made(lane, tile, key, () => pointBatch(tile, lane.rows, {by, usPerPx, isLeftOut: stream => isDerived(stream, spec)})));
+    const key = [usPerPx, by, offsetsKey(view), list.join('\u0001')].join('\u0002');
+    lane.batches = tiles.map(tile => made(lane, tile, key, () => pointBatch(tile, lane.rows, {by, usPerPx, offsets: view.offsets, isLeftOut: stream => isDerived(stream, spec)})));
     forgetOthers(lane, tiles);
 }
 

@@ -4,10 +4,10 @@ import assert from 'node:assert/strict';
 import {autoOrder, mergedOrder, moved} from '../../../web/src/scene/order.js';
 import {stack, rowsOf, rowAt, laneAt, heightOf, AXIS_PX, HEAD_PX} from '../../../web/src/scene/layout.js';
 import {Records, placeOf, isInView, WORDS, named} from '../../../web/src/scene/records.js';
-import {exactBatch, densityBatch, heatBatch, heatRange, hopsOf, latencyStep} from '../../../web/src/scene/lifelines.js';
+import {exactBatch, thin, densityBatch, heatBatch, heatRange, hopsOf, latencyStep} from '../../../web/src/scene/lifelines.js';
 import {curvesOf, rateOf, rangeOf, niceScale, curveBatch, pointBatch, streamParts} from '../../../web/src/scene/curves.js';
 import {createLane, updateLane, countScene, octave, pointEvents} from '../../../web/src/scene/scene.js';
-import {Raster, drawInto, maskOf} from '../../../web/src/scene/flat.js';
+import {Raster, drawInto, maskOf, THICK_MAX_SOFTWARE} from '../../../web/src/scene/flat.js';
 import {notesOf} from '../../../web/src/pages/timeline-gutter.js';
 import {hit, toSegment} from '../../../web/src/scene/hit.js';
 import {quantile, summaryOf, binNs, binOf, binnedSummary} from '../../../web/src/scene/stats.js';
@@ -179,6 +179,36 @@ test('where there are more hops than pixels the slowest and every error are draw
     const counts = countScene([lane], port());
     assert.equal(counts.lifelines, 20000);
     assert.equal(counts.errors, 40);
+});
+
+/* Hops of one pair: [begins, ends] each, in units. */
+function hopsAt(list)
+{
+    const begins = Uint32Array.from(list, h => h[0]), ends = Uint32Array.from(list, h => h[1]);
+    return {n: list.length, begins, ends, pair: new Uint32Array(list.length), pairs: 1, took: Float64Array.from(list, h => h[1] - h[0]), isError: new Uint8Array(list.length)};
+}
+
+test('of a column of pixels the slowest, the fastest and one between are drawn; those on the same pixels once', () => {
+    const px = 2 ** 20, at = 1000 * px;
+    const apart = thin(hopsAt([[at - 9 * px, at], [at - 1, at + 1], [at - 5 * px, at + 2], [at - 4 * px, at + 3]]), px);
+    assert.equal(apart.keep.length, 3);
+    assert.deepEqual(apart.keep.slice(0, 2), [0, 1]);
+    assert.ok(apart.keep[2] === 2 || apart.keep[2] === 3);
+    assert.ok(Math.abs(apart.stands.reduce((a, v) => a + v, 0) - 4) < 1e-9, 'they stand for all');
+    const same = thin(hopsAt(Array.from({length: 50}, (_, i) => [at - 9 * px + i, at + i * 2])), px);
+    assert.deepEqual(same.keep, [49], 'the slowest stands for all');
+    assert.deepEqual(same.stands, [50]);
+});
+
+test('thinning leaves no pixel empty that hops cover', () => {
+    const random = seeded(11), px = 2 ** 20, width = 400;
+    for (const unitsPerPx of [px, px * 1.2, px * 1.9]) { /* from one octave to the next */
+        const list = Array.from({length: 40000}, () => { const e = (100 + random() * width) * unitsPerPx; return [e - random() * 0.4 * unitsPerPx, e]; });
+        const {keep} = thin(hopsAt(list), px);
+        assert.ok(keep.length < 5 * 2 * width, `${keep.length} lines`);
+        const covered = new Set(keep.map(i => Math.floor(list[i][1] / unitsPerPx)));
+        assert.ok(covered.size > 0.97 * width, `${covered.size} of ${width} columns of pixels`);
+    }
 });
 
 test('panning makes no batch anew, zooming by more than an octave does', () => {
@@ -401,6 +431,44 @@ test('a line covers as much as it is long and thick, whichever way it goes, and 
     r.quad(-1e5, 10, 1e5, 20, 8, [0, 0, 255], 0.5);
     r.glyph(-3, 49, maskOf(8 << 3, 1), [1, 2, 3], 1);
     assert.ok(area(r) > 0);
+});
+
+test('a line of single pixels has one in each row, or in each column, and stays within', () => {
+    for (const [x0, y0, x1, y1] of [[10, 10, 10, 90], [10, 10, 90, 10], [10, 10, 90, 90], [90, 20, 10, 70], [20, 90, 40, 10]]) {
+        const r = new Raster(100, 100);
+        r.hair(x0, y0, x1, y1, [255, 0, 0], 1);
+        assert.equal(Math.round(area(r)), Math.max(Math.abs(x1 - x0), Math.abs(y1 - y0)), `${[x0, y0, x1, y1]}`);
+    }
+    const r = new Raster(50, 50);
+    r.hair(-1000, -500, 1000, 800, [0, 255, 0], 1);
+    r.hair(20, -1e6, 20.5, 1e6, [0, 255, 0], 0.5);
+    r.hair(-5, 10, -5, 40, [0, 255, 0], 1);
+    assert.equal(alphaAt(r, 20, 49), 128);
+    assert.equal(alphaAt(r, 0, 20) + alphaAt(r, 49, 20), 0);
+});
+
+test('mixing is exact to a 256th, whatever is below', () => {
+    const random = seeded(5);
+    for (let i = 0; i < 5000; i++) {
+        const r = new Raster(1, 1), old = Array.from({length: 4}, () => Math.floor(256 * random())), c = Array.from({length: 3}, () => Math.floor(256 * random())), a = Math.ceil(255 * random());
+        r.bytes.set(old);
+        r.blend(0, ...c, a / 255);
+        const alpha = a + old[3] * (255 - a) / 255;
+        const want = [...c.map((v, k) => old[k] + (v - old[k]) * a / alpha), alpha];
+        r.bytes.forEach((v, k) => assert.ok(Math.abs(v - want[k]) <= 1.5, `${old} ${c} ${a}: ${[...r.bytes]} instead of ${want}`));
+    }
+});
+
+test('thousands of lines are single pixels, fewer are smooth', () => {
+    const of = n => {
+        const lane = laneOf({kind: 'lifelines', ids: 'id'}, [manyLifelines(n)]), r = new Raster(1000, 600);
+        drawInto(r, lane.batches, port(), Array.from({length: 512}, () => [255, 255, 255]), new Map());
+        return {lines: lane.batches[0].lines.n, lifelines: countScene([lane], port()).lifelines, area: area(r)};
+    };
+    const few = of(100), many = of(20000);
+    assert.ok(few.lines <= THICK_MAX_SOFTWARE && many.lines > THICK_MAX_SOFTWARE, `${few.lines} ${many.lines}`);
+    assert.equal(many.lifelines, 20000);
+    assert.ok(few.area > 1000 && many.area > few.area);
 });
 
 test('what is drawn over is mixed as it should be', () => {

@@ -9,6 +9,7 @@ import {now} from '../time.js';
 import {tileSet, levelFor} from '../tiles.js';
 import {live} from '../live.js';
 import {palette, seriesColor} from '../palette.js';
+import {hasNoGpu} from '../gpu.js';
 import {createLane, updateLane, countScene} from '../scene/scene.js';
 import {stack, heightOf} from '../scene/layout.js';
 import {colourTable} from '../scene/records.js';
@@ -51,7 +52,7 @@ export class Stage {
 
     /* ---- the renderer ---- */
 
-    /* name: 'webgl', 'flat' or 'auto'. A canvas keeps the kind of context that it had first, so there are two of them. */
+    /* name: 'webgl', 'flat' or 'auto': by WebGL where there is a GPU. A canvas keeps the kind of context that it had first, so there are two of them. */
     setRenderer(name)
     {
         if (name === this.asked && this.renderer)
@@ -63,7 +64,7 @@ export class Stage {
             this.invalidate();
         };
         this.renderer = null;
-        if (name !== 'flat') {
+        if (name === 'webgl' || (name !== 'flat' && !hasNoGpu())) {
             try {
                 this.renderer = createGl(this.freshCanvas(), {onLost, onRestored: () => {
                     this.isDrawn = false;

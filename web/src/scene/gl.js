@@ -1,4 +1,4 @@
-/* gl.js - draws batches (records.js) with WebGL2: one context, one draw call a layer.
+/* gl.js - draws batches (records.js) with WebGL2: one context, a draw call a layer, or a few where what is in view is not in one piece.
  *
  * Records of a layer lie in one texture, which each batch has whole rows of; a vertex finds its record by its own number. So what is on the GPU stays there
  * until its batch goes, and a frame sends only the slots: two texels for each batch that say where its times and heights are on the
@@ -6,11 +6,12 @@
  * it apart, subtracts the slot's beginning exactly, and only the rest is single precision.
  *
  * When the context is lost everything is made again when it is back. What is lost three times is given up: onLost, and the page draws flat. */
+import {isSoftware} from '../gpu.js';
+import {THICK_MAX_SOFTWARE} from './flat.js';
 import {LAYERS, WORDS, SLOTS, COLOURS, placeOf, isInView} from './records.js';
 
 const WIDTH = 512;       /* records a row */
 const THICK_MAX = 60000; /* above, lines are single pixels */
-const THICK_MAX_SOFTWARE = 2500;
 const LOSSES_MAX = 3;
 
 const COMMON = `#version 300 es
@@ -130,19 +131,39 @@ function texture(gl, unit)
     return t;
 }
 
-/* The records of one layer: rows of a texture, given out to batches. Rows that are free again are zero: slot 0. */
+/* The records of one layer: rows of a texture, given out to batches. What is left of the last row is zero: slot 0. Rows that are free keep what they
+ * had: nobody draws them. */
 class Layer {
     constructor(gl, max)
     {
         Object.assign(this, {gl, max, texture: null, height: 0, high: 0, used: 0, free: [], regions: new Map()});
     }
 
+    /* The rows of these batches, in as few pieces as they lie in, and how many records: {runs: [{row, rows}], n}. */
+    runsOf(batches)
+    {
+        const regions = batches.flatMap(b => this.regions.get(b) ?? []).sort((a, b) => a.row - b.row);
+        const runs = [];
+        let n = 0;
+        for (const {row, rows, records} of regions) {
+            const last = runs.at(-1);
+            if (last && last.row + last.rows === row)
+                last.rows += rows;
+            else
+                runs.push({row, rows});
+            n += records.n;
+        }
+        return {runs, n};
+    }
+
     upload(row, rows, records)
     {
         const gl = this.gl;
-        const words = records && records.n === rows * WIDTH ? records.words : new Uint32Array(rows * WIDTH * WORDS);
-        if (records && words !== records.words)
+        let words = records.words;
+        if (records.n !== rows * WIDTH) {
+            words = new Uint32Array(rows * WIDTH * WORDS);
             words.set(records.words.subarray(0, records.n * WORDS));
+        }
         gl.activeTexture(gl.TEXTURE0);
         gl.bindTexture(gl.TEXTURE_2D, this.texture);
         gl.texSubImage2D(gl.TEXTURE_2D, 0, 0, row, WIDTH, rows, gl.RGBA_INTEGER, gl.UNSIGNED_INT, words);
@@ -181,10 +202,25 @@ class Layer {
             return;
         this.regions.delete(batch);
         this.used -= region.rows;
-        this.upload(region.row, region.rows, null);
-        this.free.push({row: region.row, rows: region.rows});
+        this.release(region);
         if (this.high > 16 && this.used * 2 < this.high)
             this.resize(this.used);
+    }
+
+    /* Free rows that touch are one piece, and those at the end are none: what comes next lies in one piece. */
+    release({row, rows})
+    {
+        const free = [];
+        for (const f of [...this.free, {row, rows}].sort((a, b) => a.row - b.row)) {
+            const last = free.at(-1);
+            if (last && last.row + last.rows === f.row)
+                last.rows += f.rows;
+            else
+                free.push(f);
+        }
+        if (free.at(-1).row + free.at(-1).rows === this.high)
+            this.high = free.pop().row;
+        this.free = free;
     }
 
     /* A texture that has room for so many rows, and everything in it anew, without gaps. */
@@ -215,8 +251,7 @@ export function createGl(canvas, {onLost = () => {}, onRestored = () => {}} = {}
     const gl = canvas.getContext('webgl2', {alpha: true, antialias: false, premultipliedAlpha: true});
     if (!gl)
         return null;
-    const info = gl.getExtension('WEBGL_debug_renderer_info');
-    const isSoftware = /swiftshader|llvmpipe|software/i.test(info ? gl.getParameter(info.UNMASKED_RENDERER_WEBGL) : '');
+    const isPlayed = isSoftware(gl);
     let programs, layers, slotTexture, colourTexture, colours = null, slots = new Map(), freeSlots, losses = 0, isLost = false, isClosed = false;
     const slotWords = new Float32Array(SLOTS * 8);
     const stats = {calls: 0, losses: 0};
@@ -274,21 +309,22 @@ export function createGl(canvas, {onLost = () => {}, onRestored = () => {}} = {}
         }
     };
 
+    /* Returns the batches that are in view. */
     const setSlots = view => {
+        const seen = [...slots.keys()].filter(batch => isInView(batch, view));
         slotWords.fill(0);
-        for (const [batch, slot] of slots) {
-            if (!isInView(batch, view))
-                continue;
-            const p = placeOf(batch, view), at = slot * 8;
+        for (const batch of seen) {
+            const p = placeOf(batch, view), at = slots.get(batch) * 8;
             slotWords.set([Math.floor(p.t0 / 65536), p.t0 % 65536, p.perUnit, p.x0, p.top, p.height, p.wide, 1], at);
         }
         gl.activeTexture(gl.TEXTURE1);
         gl.bindTexture(gl.TEXTURE_2D, slotTexture);
         gl.texSubImage2D(gl.TEXTURE_2D, 0, 0, 0, 2, SLOTS, gl.RGBA, gl.FLOAT, slotWords);
+        return seen;
     };
 
-    const drawLayer = (layer, {program, uniforms, per}, mode, view) => {
-        if (!layer.used)
+    const drawRuns = (layer, runs, {program, uniforms, per}, mode, view) => {
+        if (!runs.length)
             return;
         gl.useProgram(program);
         gl.activeTexture(gl.TEXTURE0);
@@ -298,8 +334,9 @@ export function createGl(canvas, {onLost = () => {}, onRestored = () => {}} = {}
         gl.uniform1i(uniforms.u_colours, 2);
         gl.uniform2f(uniforms.u_size, view.width, view.height);
         gl.uniform1f(uniforms.u_dpr, view.dpr);
-        gl.drawArrays(mode, 0, layer.high * WIDTH * per);
-        stats.calls++;
+        for (const {row, rows} of runs)
+            gl.drawArrays(mode, row * WIDTH * per, rows * WIDTH * per);
+        stats.calls += runs.length;
     };
 
     const draw = (batches, view, table) => {
@@ -308,19 +345,16 @@ export function createGl(canvas, {onLost = () => {}, onRestored = () => {}} = {}
         if (table !== colours)
             setColours(table);
         sync(batches);
-        setSlots(view);
+        const seen = setSlots(view), of = name => layers[name].runsOf(seen);
         stats.calls = 0;
         gl.viewport(0, 0, canvas.width, canvas.height);
         gl.clearColor(0, 0, 0, 0);
         gl.clear(gl.COLOR_BUFFER_BIT);
-        drawLayer(layers.quads, programs.quad, gl.TRIANGLES, view);
-        const isThick = layers.lines.used * WIDTH <= (isSoftware ? THICK_MAX_SOFTWARE : THICK_MAX);
-        if (isThick)
-            drawLayer(layers.lines, programs.thick, gl.TRIANGLES, view);
-        else
-            drawLayer(layers.lines, programs.thin, gl.LINES, view);
-        drawLayer(layers.top, programs.thick, gl.TRIANGLES, view);
-        drawLayer(layers.points, programs.point, gl.POINTS, view);
+        const lines = of('lines'), isThick = lines.n <= (isPlayed ? THICK_MAX_SOFTWARE : THICK_MAX);
+        drawRuns(layers.quads, of('quads').runs, programs.quad, gl.TRIANGLES, view);
+        drawRuns(layers.lines, lines.runs, isThick ? programs.thick : programs.thin, isThick ? gl.TRIANGLES : gl.LINES, view);
+        drawRuns(layers.top, of('top').runs, programs.thick, gl.TRIANGLES, view);
+        drawRuns(layers.points, of('points').runs, programs.point, gl.POINTS, view);
         return true;
     };
 
@@ -348,7 +382,7 @@ export function createGl(canvas, {onLost = () => {}, onRestored = () => {}} = {}
         isLost = true;
     }
     return {
-        name: 'webgl', isSoftware, stats, draw,
+        name: 'webgl', isSoftware: isPlayed, stats, draw,
         finish: () => { gl.readPixels(0, 0, 1, 1, gl.RGBA, gl.UNSIGNED_BYTE, new Uint8Array(4)); }, /* gl.finish() does not wait in browsers */
         close: () => {
             isClosed = true;

@@ -2,7 +2,8 @@
  *
  * Exact: each hop of a lifeline is a line between the rows of its two events. Where a tile has more hops than its pixels can
  * show, of each column of pixels and pair of rows the slowest, the fastest and one between are drawn, and every error: more lines would
- * fill the same pixels (thin). Which ones are chosen depends on the octave of the zoom only, so panning changes nothing.
+ * fill the same pixels (thin); of those that would be on the same pixels as another, none. Which ones are chosen depends on the octave of the
+ * zoom only, so panning changes nothing.
  *
  * Density: a cell (pair, bin of time, latency) is the parallelogram in which its hops lie; cells that are less than a pixel apart
  * are one. Outliers are drawn as lines, always. */
@@ -85,53 +86,68 @@ export function hopsOf(tiles, into = new Map())
 
 /* ---- exact ---- */
 
-/* Hops of a tile among the rows that are shown, that end in the time clip: vertices from → to, pair (the rows, as one number), took, isError.
- * A hidden event between two is passed over. single: vertices of lifelines that have no other. */
+/* Hops of a tile among the rows that are shown, that end in the time clip: vertices from → to, their times begins → ends, pair (a number for each
+ * two rows, of `pairs`), took, isError. A hidden event between two is passed over. errors: the hops that are. single: vertices of lifelines that
+ * have no other; wrong: where lifelines with an error end. */
 export function hopList(tile, rows, t, clip)
 {
     const {start, event} = prepare(tile);
-    const {vertex_host: host, severity, hosts, events} = tile.columns;
+    const {vertex_host: host, vertex_t: own, severity, hosts, events} = tile.columns;
     const rowOf = new Int16Array(hosts.length * events.length);
     hosts.forEach((h, i) => events.forEach((e, k) => { rowOf[i * events.length + k] = rows.of(e, h); }));
     const row = Int16Array.from(event, (e, v) => rowOf[host[v] * events.length + e]);
-    const list = {n: 0, row, from: new Uint32Array(event.length), to: new Uint32Array(event.length), pair: new Uint32Array(event.length), took: new Float64Array(event.length),
-                  isError: new Uint8Array(event.length), single: []};
+    const list = {n: 0, row, from: new Uint32Array(event.length), to: new Uint32Array(event.length), begins: new Uint32Array(event.length), ends: new Uint32Array(event.length),
+                  pair: new Uint32Array(event.length), pairs: 0, took: new Float64Array(event.length), isError: new Uint8Array(event.length), errors: [], single: [], wrong: []};
+    const numbers = new Int32Array(rows.n * rows.n).fill(-1);
     for (let l = 0; l + 1 < start.length; l++) {
         const isError = severity[l] <= ERROR ? 1 : 0;
         let last = -1, others = 0;
         for (let v = start[l]; v < start[l + 1]; v++) {
             if (row[v] < 0)
                 continue;
-            const isSeen = tile.columns.vertex_t[v] >= clip[0] && tile.columns.vertex_t[v] < clip[1];
+            const isSeen = own[v] >= clip[0] && own[v] < clip[1];
             if (last >= 0 && isSeen) {
-                const n = list.n++;
+                const n = list.n++, pair = row[last] * rows.n + row[v];
+                if (numbers[pair] < 0)
+                    numbers[pair] = list.pairs++;
                 list.from[n] = last;
                 list.to[n] = v;
-                list.pair[n] = row[last] * rows.n + row[v];
+                list.begins[n] = t[last];
+                list.ends[n] = t[v];
+                list.pair[n] = numbers[pair];
                 list.took[n] = t[v] - t[last];
                 list.isError[n] = isError;
+                if (isError)
+                    list.errors.push(n);
             }
             others += last >= 0 || !isSeen ? 1 : 0;
             last = v;
         }
         if (!others && last >= 0)
             list.single.push(last);
+        if (isError && start[l + 1] > start[l])
+            list.wrong.push(start[l + 1] - 1);
     }
     return list;
 }
 
 /* Which hops are drawn, and for how many each stands: {keep, stands}. Errors are not in it: they are drawn anyway. */
-export function thin({n, to, pair, took, isError}, t, pairs, unitsPerPx)
+export function thin({n, begins, ends, pair, pairs, took, isError}, unitsPerPx)
 {
-    let shift = Math.max(0, Math.floor(Math.log2(unitsPerPx)) + 1); /* columns of one to two pixels */
-    while (pairs * 2 ** (32 - shift) > THIN_KEYS && shift < 31)
+    let low = UNITS - 1, high = 0;
+    for (let i = 0; i < n; i++) {
+        low = Math.min(low, ends[i]);
+        high = Math.max(high, ends[i]);
+    }
+    let shift = Math.min(31, Math.max(0, Math.floor(Math.log2(unitsPerPx) + 1e-6))); /* columns of half a pixel to one */
+    while (pairs * ((high >>> shift) - (low >>> shift) + 1) > THIN_KEYS && shift < 31)
         shift++;
-    const columns = 2 ** (32 - shift);
+    const first = low >>> shift, columns = (high >>> shift) - first + 1, half = Math.max(0, shift - 1);
     const count = new Uint32Array(pairs * columns), slow = new Uint32Array(pairs * columns), fast = new Uint32Array(pairs * columns), any = new Uint32Array(pairs * columns);
     for (let i = 0; i < n; i++) {
         if (isError[i])
             continue;
-        const key = pair[i] * columns + (t[to[i]] >>> shift);
+        const key = pair[i] * columns + (ends[i] >>> shift) - first;
         if (count[key]++ === 0) {
             slow[key] = fast[key] = any[key] = i;
         } else if (took[i] > took[slow[key]]) {
@@ -144,14 +160,19 @@ export function thin({n, to, pair, took, isError}, t, pairs, unitsPerPx)
             any[key] = i;
         }
     }
+    const isSame = (a, b) => begins[a] >>> half === begins[b] >>> half && ends[a] >>> half === ends[b] >>> half;
     const keep = [], stands = [];
     for (let key = 0; key < count.length; key++) {
         if (!count[key])
             continue;
-        for (const i of new Set([slow[key], fast[key], any[key]])) {
-            keep.push(i);
-            stands.push(count[key] / 3);
-        }
+        const begin = keep.length;
+        keep.push(slow[key]);
+        if (!isSame(slow[key], fast[key]))
+            keep.push(fast[key]);
+        if (!isSame(any[key], slow[key]) && !isSame(any[key], fast[key]))
+            keep.push(any[key]);
+        for (let k = begin; k < keep.length; k++)
+            stands.push(count[key] / (keep.length - begin));
     }
     return {keep, stands};
 }
@@ -212,21 +233,22 @@ export function exactHops(tile, rows, {offsets, clip})
 /* The batch of an exact tile. rows: layout.js; look: {color, usPerPx, hasDots}; made: of exactHops. */
 export function exactBatch(tile, rows, look, made)
 {
-    const {t, hops} = made, y = rows.names.map((_, i) => rows.y(i));
+    const {hops} = made, y = rows.names.map((_, i) => rows.y(i));
     const batch = batchOf(baseUs(tile), stepUs(tile));
     const colour = colourer(tile, look.color, hops);
-    const {n, from, to, row, isError} = hops;
-    const line = (i, stands) => batch.lines.push(t[from[i]], t[to[i]], y[row[from[i]]], y[row[to[i]]], colour(i), stands > 1 ? Math.min(0.95, 0.55 + Math.log2(stands) / 16) : 0.75, 2, to[i]);
+    const {n, begins, ends, from, to, row, isError} = hops;
+    const line = (i, stands) => batch.lines.push(begins[i], ends[i], y[row[from[i]]], y[row[to[i]]], colour(i), stands > 1 ? Math.min(0.95, 0.55 + Math.log2(stands) / 16) : 0.75, 2, to[i]);
     if (n > THIN_ABOVE) {
-        const {keep, stands} = thin(hops, t, rows.n * rows.n, look.usPerPx / batch.stepUs);
+        const {keep, stands} = thin(hops, look.usPerPx / batch.stepUs);
         keep.forEach((i, k) => line(i, stands[k]));
+    } else {
+        for (let i = 0; i < n; i++) {
+            if (!isError[i])
+                line(i, 1);
+        }
     }
-    for (let i = 0; i < n; i++) {
-        if (isError[i])
-            batch.top.push(t[from[i]], t[to[i]], y[row[from[i]]], y[row[to[i]]], named('error'), 1, 4, to[i]);
-        else if (n <= THIN_ABOVE)
-            line(i, 1);
-    }
+    for (const i of hops.errors)
+        batch.top.push(begins[i], ends[i], y[row[from[i]]], y[row[to[i]]], named('error'), 1, 4, to[i]);
     vertexGlyphs(tile, batch, made, y, look.hasDots);
     batch.hops = n;
     return batch;
@@ -249,9 +271,8 @@ function vertexGlyphs(tile, batch, {t, clip, hops}, y, hasDots)
         if (isSeen(v))
             put(v, tick, c.severity[p.life[v]] <= ERROR ? named('error') : named('dim'), 0.9);
     }
-    for (let l = 0; l + 1 < p.start.length; l++) {
-        const v = p.start[l + 1] - 1;
-        if (c.severity[l] <= ERROR && v >= p.start[l] && isSeen(v))
+    for (const v of hops.wrong) {
+        if (isSeen(v))
             put(v, cross, named('error'), 1);
     }
 }

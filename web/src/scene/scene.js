@@ -17,7 +17,10 @@ import {curvesOf, rangeOf, niceScale, curveBatch, pointBatch, pointRow, streamPa
 const ROWS_MAX = 60, POINT_ROWS_MAX = 16;
 const ERROR = 3;
 
-export const octave = usPerPx => 2 ** Math.floor(Math.log2(Math.max(1e-6, usPerPx)));
+export const octave = v => 2 ** Math.floor(Math.log2(Math.max(1e-6, v)));
+
+/* The octave of the zoom: µs a pixel, such that ns are a power of two, as units of tiles are. So columns of pixels are whole columns of units. */
+const zoomOf = view => octave((view.to - view.from) / view.width * 1000) / 1000;
 
 export function createLane(spec)
 {
@@ -139,7 +142,7 @@ function updateLifelines(lane, view)
     const tiles = entries.map(e => e.tile);
     lane.rows = lifelineRows(lane, tiles);
     lane.status = {...statusOf(tiles), isGlobalTime: isApart(view, tiles)};
-    const usPerPx = octave((view.to - view.from) / view.width);
+    const usPerPx = zoomOf(view);
     const hasDots = tiles.reduce((n, t) => n + (t.columns.vertex_t?.length ?? DOTS_BELOW), 0) <= DOTS_BELOW;
     const dense = Math.max(1, ...tiles.filter(t => t.kind === 'lifeline-density').map(densest));
     const look = {color: lane.spec.color ?? 'id', usPerPx, hasDots, most: 2 ** Math.ceil(Math.log2(dense))};
@@ -267,7 +270,7 @@ function updatePoints(lane, view)
     lane.rows = rowsOf(list.reverse());
     lane.status = statusOf(tiles);
     lane.status.leftOut += names.size > POINT_ROWS_MAX ? names.size - POINT_ROWS_MAX : 0;
-    const usPerPx = octave((view.to - view.from) / view.width);
+    const usPerPx = zoomOf(view);
     const key = [usPerPx, by, offsetsKey(view), list.join('\u0001')].join('\u0002');
     lane.batches = tiles.map(tile => made(lane, tile, key, () => pointBatch(tile, lane.rows, {by, usPerPx, offsets: view.offsets, isLeftOut: stream => isDerived(stream, spec)})));
     forgetOthers(lane, tiles);
@@ -279,7 +282,7 @@ const UPDATE = {lifelines: updateLifelines, heat: updateHeat, curves: updateCurv
  * is another array when there are other tiles. */
 export function updateLane(lane, view)
 {
-    const usPerPx = octave((view.to - view.from) / view.width);
+    const usPerPx = zoomOf(view);
     const isStill = lane.spec.kind !== 'curves' && lane.last && lane.last.spec === lane.spec && lane.last.offsets === view.offsets && lane.last.usPerPx === usPerPx
         && lane.last.entries === lane.entries && view.from >= lane.last.from && view.to <= lane.last.to;
     if (isStill)

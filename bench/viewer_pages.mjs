@@ -1,7 +1,8 @@
 /* viewer_pages.mjs - the parts of bench/viewer that need a browser: node bench/viewer_pages.mjs BUILD PART [ARG]
  *
- * Chromium as the tests start it (tests/web/harness.mjs): headless, no GPU, WebGL2 by SwiftShader. Prints a line of JSON a figure:
- * {"name", "value"}, or {"name", "reason"}, or {"note"}. */
+ * Headless Chromium as it runs by itself where there is no GPU, for all parts: windows are put together by the CPU, WebGL2 is there by SwiftShader (which
+ * later versions have only when they are told). GRIDLINE_BENCH_GPU=swiftshader: as the tests start it, a GPU played by SwiftShader for everything, which no browser
+ * does unless it is told. Prints a line of JSON a figure: {"name", "value"}, or {"name", "reason"}, or {"note"}. */
 import {spawn} from 'node:child_process';
 import {resolve} from 'node:path';
 
@@ -10,6 +11,7 @@ const {Grid, build, debug, freePort, makeEvents, openPage, seed, settle, startBr
 const {tile} = await import('../tests/web/unit/tile_maker.mjs');
 
 const say = o => console.log(JSON.stringify(o));
+const mean = list => list.reduce((a, v) => a + v, 0) / list.length;
 const median = list => [...list].sort((a, b) => a - b)[list.length >> 1];
 const percentile = (list, p) => [...list].sort((a, b) => a - b)[Math.min(list.length - 1, Math.floor(p * list.length))];
 
@@ -58,9 +60,9 @@ async function draw(browser, grid)
     });
     const widthUs = Number(SPAN_NS) / 1000, from = FIRST * widthUs, to = (FIRST + 40) * widthUs;
     const hash = `#/timeline?from=${new Date(from / 1000).toISOString()}&to=${new Date(to / 1000).toISOString()}`;
-    const run = async (kind, spec, rounds) => {
+    const run = async (kind, spec, rounds, renderer = 'auto') => {
         await page.goto('about:blank'); /* what the address asks for is looked at when the page is loaded */
-        await page.goto(grid.http + '/?bench=1' + hash);
+        await page.goto(`${grid.http}/?bench=1${hash}&o=${encodeURIComponent(JSON.stringify({renderer}))}`);
         await page.waitForFunction(() => window.__gridline?.bench);
         await settle(page);
         return page.evaluate(async ({kind, spec, from, to, rounds}) => {
@@ -89,7 +91,7 @@ async function draw(browser, grid)
         last = await run('life', {kind: 'lifelines', ids: 'id', height: 600}, 20);
         firsts.push(last.first / 1000);
     }
-    say({note: `${last.scene.lifelines} lifelines, ${last.scene.vertices} events resident; renderer ${last.scene.renderer}; first draws ${firsts.map(s => s.toFixed(2)).join(' ')} s; the whole redrawn ${median(last.whole).toFixed(0)} ms`});
+    say({note: `${last.scene.lifelines} lifelines, ${last.scene.vertices} events resident; renderer ${last.scene.renderer}; first draws ${firsts.map(s => s.toFixed(2)).join(' ')} s; redrawn ${mean(last.redraws).toFixed(0)} ms on the average, the whole ${median(last.whole).toFixed(0)} ms`});
     if (last.scene.vertices < 900000) {
         say({name: 'first_draw_s', reason: `only ${last.scene.vertices} events were resident`});
         say({name: 'redraw_p95_ms', reason: 'as above'});
@@ -97,6 +99,8 @@ async function draw(browser, grid)
         say({name: 'first_draw_s', value: median(firsts)});
         say({name: 'redraw_p95_ms', value: percentile(last.redraws, 0.95)});
     }
+    const other = await run('life', {kind: 'lifelines', ids: 'id', height: 600}, 20, last.scene.renderer === 'flat' ? 'webgl' : 'flat');
+    say({note: `the other renderer, ${other.scene.renderer}: first ${(other.first / 1000).toFixed(2)} s; redrawn p95 ${percentile(other.redraws, 0.95).toFixed(0)} ms, mean ${mean(other.redraws).toFixed(0)} ms`});
     const points = await run('points', {kind: 'points', event: '*', height: 600}, 8);
     say({note: `${points.scene.points} points; first ${points.first.toFixed(0)} ms; redrawn ${points.whole.map(v => v.toFixed(0)).join(' ')} ms`});
     if (points.scene.points < 180000)
@@ -114,7 +118,7 @@ async function map(browser, grid)
     await page.goto(grid.http + '/?bench=1#/map?last=5m');
     await page.waitForFunction(() => window.__gridline?.bench?.map);
     await settle(page);
-    const r = await page.evaluate(() => window.__gridline.bench.map(500, 5000, 100));
+    const r = await page.evaluate(() => window.__gridline.bench.map(500, 5000, 20)); /* there are calls for half a minute */
     say({note: `map: ${JSON.stringify(r)}`});
     say({name: 'map_fps', value: r.fps});
     await page.context().close();
@@ -228,8 +232,9 @@ const grid = await Grid.startAt(await freePort());
 await seed(grid, makeEvents(20)); /* a timeline of nothing is not drawn */
 let browser;
 try {
-    /* As a browser without a GPU does it: by SwiftShader it would take 100 ms to put a window together. */
-    browser = await startBrowser(part === 'map' ? [] : ['--disable-gpu-compositing']); /* the map's edges are slower so */
+    browser = await startBrowser(process.env.GRIDLINE_BENCH_GPU === 'swiftshader' ? undefined : []);
+    const {gpu} = await (await browser.newBrowserCDPSession()).send('SystemInfo.getInfo');
+    say({note: `Chromium ${browser.version()}: compositing ${gpu.featureStatus.gpu_compositing}, rasterization ${gpu.featureStatus.rasterization}, WebGL ${gpu.featureStatus.webgl}`});
     await PARTS[part](browser, grid, argument);
 } finally {
     await browser?.close();

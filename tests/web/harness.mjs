@@ -207,13 +207,13 @@ export async function seed(grid, events = makeEvents())
 
 /* ---- the browser ---- */
 
-const ARGS = ['--no-sandbox', '--use-gl=angle', '--use-angle=swiftshader', '--enable-unsafe-swiftshader', '--force-device-scale-factor=1',
-              '--font-render-hinting=none', '--disable-lcd-text'];
+const ARGS = ['--no-sandbox', '--enable-unsafe-swiftshader', '--force-device-scale-factor=1', '--font-render-hinting=none', '--disable-lcd-text'];
+const PLAYED = ['--use-gl=angle', '--use-angle=swiftshader']; /* a GPU is played for everything, putting windows together too */
 
-/* more: arguments of Chromium besides. */
-export async function startBrowser(more = [])
+/* gpu: arguments of Chromium for how it draws; [] is as it does it by itself. */
+export async function startBrowser(gpu = PLAYED)
 {
-    const browser = await chromium.launch({executablePath: process.env.GRIDLINE_CHROMIUM ?? '/usr/bin/chromium', args: [...ARGS, ...more]});
+    const browser = await chromium.launch({executablePath: process.env.GRIDLINE_CHROMIUM ?? '/usr/bin/chromium', args: [...ARGS, ...gpu]});
     const page = await browser.newPage();
     const renderer = await page.evaluate(() => {
         const gl = document.createElement('canvas').getContext('webgl2');

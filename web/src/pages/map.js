@@ -11,6 +11,7 @@ import {useKeys} from '../keys.js';
 import {tileSet, tileUs} from '../tiles.js';
 import {number, count, seconds, fraction} from '../format.js';
 import {palette} from '../palette.js';
+import {hasNoGpu} from '../gpu.js';
 import {Button, Field, Chip} from '../ui/basic.js';
 import {Empty, Loading, Failed, Stale} from '../ui/boxes.js';
 import {Table} from '../ui/table.js';
@@ -119,18 +120,7 @@ function playhead()
     return mode === 'live' ? now() - DELAY_US : mode === 'play' ? view.to.peek() : view.cursor.peek() ?? view.to.peek();
 }
 
-/* Without a graphics processor the browser plays one, ten times slower than drawing without: then the canvas stays in main memory. */
-let isPlayed = null;
-function hasNoGpu()
-{
-    if (isPlayed !== null)
-        return isPlayed;
-    const gl = document.createElement('canvas').getContext('webgl2');
-    const name = gl?.getExtension('WEBGL_debug_renderer_info') ? gl.getParameter(gl.getExtension('WEBGL_debug_renderer_info').UNMASKED_RENDERER_WEBGL) : '';
-    gl?.getExtension('WEBGL_lose_context')?.loseContext();
-    isPlayed = !gl || /swiftshader|llvmpipe|software|basic render/i.test(name);
-    return isPlayed;
-}
+/* Without a graphics processor the canvas stays in main memory. */
 const context = canvas => canvas.getContext('2d', {alpha: false, willReadFrequently: hasNoGpu()});
 
 const pace = {frames: 0, particles: 0, underWay: 0, drawMs: 0, baseMs: 0, now: null};

@@ -1,11 +1,13 @@
 /* map_draw.js - the map: what changes with the data (edges, boxes, texts) is drawn on a canvas that is not seen; each frame that, and what
  * moves (particles, lanes) on top, is drawn on the one that is. One opaque canvas is the cheapest for a browser to show.
- * Edges of one look are one path: thousands of them are a few dozen strokes. */
+ * Up to a few hundred edges are strokes, those of one look one path. Thousands would take seconds: they are pixels of our own (scene/flat.js), kept
+ * until the data change; what is chosen is drawn over them. */
 import {curveOf, pointAt, perTime, widthOf, toneOf, particlesAt, lanesAt, BOUNDS} from './map_model.js';
 import {number, seconds, short} from '../format.js';
+import {Raster} from '../scene/flat.js';
 
 export const PARTICLES_MAX = 2000;
-const DASHED_MAX = 400, LABELS_MAX = 16, FONT = '12px system-ui, sans-serif', SMALL = '10.5px system-ui, sans-serif';
+const STROKES_MAX = 400, LABELS_MAX = 16, FONT = '12px system-ui, sans-serif', SMALL = '10.5px system-ui, sans-serif';
 export const DASHES = [[], [], [22, 4], [10, 4], [3, 4]];
 export const toneColor = (p, tone) => [p.series[2], p.series[0], p.series[1], p.series[5], p.error][tone];
 const BUCKETS = [1, 1.6, 2.5, 4, 5.5, 7];
@@ -28,35 +30,93 @@ function trace(path, c)
     path.bezierCurveTo(c[2], c[3], c[4], c[5], c[6], c[7]);
 }
 
+const at = [0, 0], ahead = [0, 0];
+const DIM = 0.35; /* how much is left of what is not chosen */
+
+const isOn = (e, i, chosen) => chosen !== null && chosen !== undefined && (chosen.edge === i || chosen.node === e.src || chosen.node === e.dst);
+
 function drawEdges(ctx, scene, p, chosen)
 {
     const {graph, curves, tones, widths} = scene;
     const paths = new Map();
-    const isChosen = i => chosen && (chosen.edge === i || chosen.node === graph.edges[i].src || chosen.node === graph.edges[i].dst);
     graph.edges.forEach((e, i) => {
         const bucket = BUCKETS.findIndex(b => widths[i] <= b);
-        const key = (isChosen(i) ? 1000 : 0) + tones[i] * 10 + bucket;
+        const key = (isOn(e, i, chosen) ? 1000 : 0) + tones[i] * 10 + bucket;
         let path = paths.get(key);
         if (!path)
             paths.set(key, path = new Path2D());
         trace(path, curves[i]);
     });
-    const faint = graph.edges.length > 1000 ? 0.22 : graph.edges.length > 150 ? 0.45 : 0.62;
+    const faint = graph.edges.length > 150 ? 0.45 : 0.62;
     for (const [key, path] of [...paths].sort(([a], [b]) => a - b)) {
         const tone = Math.floor(key % 1000 / 10);
-        ctx.globalAlpha = key >= 1000 ? 1 : chosen ? faint * 0.35 : faint;
+        ctx.globalAlpha = key >= 1000 ? 1 : chosen ? faint * DIM : faint;
         ctx.strokeStyle = toneColor(p, tone);
-        ctx.lineWidth = graph.edges.length > DASHED_MAX ? Math.min(1.6, BUCKETS[key % 10]) : BUCKETS[key % 10];
-        ctx.setLineDash(graph.edges.length > DASHED_MAX && key < 1000 ? [] : DASHES[tone]); /* dashing thousands takes seconds */
+        ctx.lineWidth = BUCKETS[key % 10];
+        ctx.setLineDash(DASHES[tone]);
         ctx.stroke(path);
     }
     ctx.globalAlpha = 1;
     ctx.setLineDash([]);
 }
 
-export const rateText = rate => perTime(rate).map((v, i) => i ? v : number(v)).join('/');
+/* ---- thousands of edges ---- */
 
-const at = [0, 0], ahead = [0, 0];
+const rgb = text => [1, 3, 5].map(i => parseInt(text.slice(i, i + 2), 16));
+
+/* A curve as short lines, in pixels; of a dashed one every other stretch. */
+function rasterCurve(raster, c, thick, colour, alpha, dash, ratio)
+{
+    const far = Math.hypot(c[6] - c[0], c[7] - c[1]) + Math.abs(c[2] - c[0]);
+    const n = Math.max(6, Math.min(dash.length ? 400 : 32, Math.ceil(far / (dash.length ? 3 : 24))));
+    let x = c[0] * ratio, y = c[1] * ratio, along = 0;
+    for (let k = 1; k <= n; k++) {
+        pointAt(c, k / n, at);
+        const nextX = at[0] * ratio, nextY = at[1] * ratio;
+        if (!dash.length || along % (dash[0] + dash[1]) < dash[0])
+            raster.line(x, y, nextX, nextY, thick * ratio, colour, alpha);
+        along += Math.hypot(nextX - x, nextY - y) / ratio;
+        x = nextX;
+        y = nextY;
+    }
+}
+
+/* All edges, faint; those with errors above the others. Kept with the scene. */
+function manyEdges(scene, p, width, height, ratio)
+{
+    const had = scene.many;
+    if (had && had.palette === p && had.raster.width === width && had.raster.height === height && had.ratio === ratio)
+        return had.raster;
+    const {graph, curves, tones, widths} = scene, raster = new Raster(width, height);
+    const [r, g, b] = rgb(p.panel);
+    raster.words.fill((r | g << 8 | b << 16 | 255 << 24) >>> 0);
+    const alpha = graph.edges.length > 1000 ? 0.13 : 0.35;
+    for (const i of graph.edges.map((_, k) => k).sort((a, k) => tones[a] - tones[k]))
+        rasterCurve(raster, curves[i], Math.min(1.6, widths[i]), rgb(toneColor(p, tones[i])), alpha, [], ratio);
+    scene.many = {raster, palette: p, ratio};
+    return raster;
+}
+
+/* All of them, what is chosen over what is left of the others. */
+function drawManyEdges(ctx, scene, p, chosen)
+{
+    const {width, height} = ctx.canvas, ratio = ctx.getTransform().a;
+    let raster = manyEdges(scene, p, width, height, ratio);
+    if (chosen) {
+        const all = raster, panel = rgb(p.panel);
+        raster = new Raster(width, height);
+        raster.words.set(all.words);
+        for (let y = 0; y < height; y++)
+            raster.run(y, 0, width, panel[0] | panel[1] << 8 | panel[2] << 16, 255 * (1 - DIM), false);
+        scene.graph.edges.forEach((e, i) => {
+            if (isOn(e, i, chosen))
+                rasterCurve(raster, scene.curves[i], Math.min(2.5, Math.max(1.2, scene.widths[i])), rgb(toneColor(p, scene.tones[i])), 1, DASHES[scene.tones[i]], ratio);
+        });
+    }
+    ctx.putImageData(new ImageData(raster.bytes, width, height), 0, 0);
+}
+
+export const rateText = rate => perTime(rate).map((v, i) => i ? v : number(v)).join('/');
 
 /* Arrows and numbers, for few edges, or where nothing moves. */
 function drawLabels(ctx, scene, p, isStill, chosen)
@@ -67,8 +127,7 @@ function drawLabels(ctx, scene, p, isStill, chosen)
     ctx.textAlign = 'center';
     ctx.textBaseline = 'middle';
     graph.edges.forEach((e, i) => {
-        const isOn = chosen && (chosen.edge === i || chosen.node === e.src || chosen.node === e.dst);
-        if (!isAll && !isOn)
+        if (!isAll && !isOn(e, i, chosen))
             return;
         pointAt(curves[i], 0.3, at);
         const text = `${rateText(e.rate)}${e.p50 > 0 ? ' · ' + seconds(e.p50) : ''}${e.errors >= 0.5 ? ` · ${short(Math.round(e.errors))} errors` : ''}`;
@@ -179,8 +238,9 @@ export function drawBase(ctx, scene, p, {width, height, chosen, isStill})
     const sees = n => `${rateText((n.in + n.first) / seconds_)}${n.busy.count ? ` · ${seconds(n.busy.p50)}` : ''}${n.errors >= 0.5 ? ` · ${short(Math.round(n.errors))} errors` : n.prog ? ` · ${n.host}` : ''}`;
     ctx.fillStyle = p.panel;
     ctx.fillRect(0, 0, width, height);
-    drawEdges(ctx, scene, p, chosen);
-    const near = chosen && new Set(graph.edges.flatMap((e, i) => chosen.edge === i || chosen.node === e.src || chosen.node === e.dst ? [e.src, e.dst] : [chosen.node]));
+    (graph.edges.length > STROKES_MAX ? drawManyEdges : drawEdges)(ctx, scene, p, chosen);
+    const near = chosen && new Set([chosen.node]);
+    graph.edges.forEach((e, i) => isOn(e, i, chosen) && near.add(e.src).add(e.dst));
     graph.nodes.forEach((n, i) => drawNode(ctx, n, layout.boxes[i], layout.size, p, {isChosen: chosen?.node === i, isDim: near && !near.has(i), sees}));
     drawLabels(ctx, scene, p, isStill, chosen);
     drawHeads(ctx, scene, p);

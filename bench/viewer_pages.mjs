@@ -15,6 +15,15 @@ const mean = list => list.reduce((a, v) => a + v, 0) / list.length;
 const median = list => [...list].sort((a, b) => a - b)[list.length >> 1];
 const percentile = (list, p) => [...list].sort((a, b) => a - b)[Math.min(list.length - 1, Math.floor(p * list.length))];
 
+/* Seconds of CPU that Chromium's pages and its GPU process have had: true on a busy machine, too. */
+async function cpuOf(browser)
+{
+    const session = await browser.newBrowserCDPSession();
+    const {processInfo} = await session.send('SystemInfo.getProcessInfo');
+    await session.detach();
+    return processInfo.filter(p => p.type === 'renderer' || p.type === 'GPU').reduce((sum, p) => sum + p.cpuTime, 0);
+}
+
 /* ---- drawing: tiles with every event, as GLT1 bytes ---- */
 
 const LEVEL = 12, SPAN_NS = 1n << BigInt(2 * LEVEL + 8), FIRST = 417862000;
@@ -65,25 +74,33 @@ async function draw(browser, grid)
         await page.goto(`${grid.http}/?bench=1${hash}&o=${encodeURIComponent(JSON.stringify({renderer}))}`);
         await page.waitForFunction(() => window.__gridline?.bench);
         await settle(page);
-        return page.evaluate(async ({kind, spec, from, to, rounds}) => {
+        const first = await page.evaluate(async ({kind, spec, from, to}) => {
             const tiles = await Promise.all(Array.from({length: 40}, async (_, i) => (await fetch(`/bench-tiles/${kind}/${i}`)).arrayBuffer()));
             const b = window.__gridline.bench;
             b.stage.lanes = [];
             b.stage.frozen = {from, to};
-            const first = b.feed(tiles, spec), redraws = [];
+            return b.feed(tiles, spec);
+        }, {kind, spec, from, to});
+        const began = await cpuOf(browser);
+        const drawn = await page.evaluate(async ({from, to, rounds}) => {
+            const b = window.__gridline.bench, redraws = [];
             for (let i = 0; i < rounds; i++) {
                 const zoom = [1, 0.5, 0.25, 0.1][i % 4], width = (to - from) * zoom, at = from + (to - from - width) * ((i * 7) % 10) / 10;
                 await new Promise(requestAnimationFrame);
                 redraws.push(b.redraw(at, at + width));
             }
-            const whole = [];
+            return redraws;
+        }, {from, to, rounds});
+        const cpuMs = 1000 * (await cpuOf(browser) - began) / rounds;
+        return page.evaluate(async ({from, to, more}) => {
+            const b = window.__gridline.bench, whole = [];
             for (let i = 0; i < 9; i++) {
                 await new Promise(requestAnimationFrame);
                 const pan = (to - from) * (i + 1) / 200; /* less than a pixel would draw nothing */
                 whole.push(b.redraw(from + pan, to + pan));
             }
-            return {first, redraws, whole, scene: b.stage.debug()};
-        }, {kind, spec, from, to, rounds});
+            return {...more, whole, scene: b.stage.debug()};
+        }, {from, to, more: {first, redraws: drawn, cpuMs}});
     };
     const firsts = [];
     let last;
@@ -91,7 +108,7 @@ async function draw(browser, grid)
         last = await run('life', {kind: 'lifelines', ids: 'id', height: 600}, 20);
         firsts.push(last.first / 1000);
     }
-    say({note: `${last.scene.lifelines} lifelines, ${last.scene.vertices} events resident; renderer ${last.scene.renderer}; first draws ${firsts.map(s => s.toFixed(2)).join(' ')} s; redrawn ${mean(last.redraws).toFixed(0)} ms on the average, the whole ${median(last.whole).toFixed(0)} ms`});
+    say({note: `${last.scene.lifelines} lifelines, ${last.scene.vertices} events resident; renderer ${last.scene.renderer}; first draws ${firsts.map(s => s.toFixed(2)).join(' ')} s; redrawn ${mean(last.redraws).toFixed(0)} ms on the average (CPU ${last.cpuMs.toFixed(0)}), the whole ${median(last.whole).toFixed(0)} ms`});
     if (last.scene.vertices < 900000) {
         say({name: 'first_draw_s', reason: `only ${last.scene.vertices} events were resident`});
         say({name: 'redraw_p95_ms', reason: 'as above'});
@@ -100,7 +117,7 @@ async function draw(browser, grid)
         say({name: 'redraw_p95_ms', value: percentile(last.redraws, 0.95)});
     }
     const other = await run('life', {kind: 'lifelines', ids: 'id', height: 600}, 20, last.scene.renderer === 'flat' ? 'webgl' : 'flat');
-    say({note: `the other renderer, ${other.scene.renderer}: first ${(other.first / 1000).toFixed(2)} s; redrawn p95 ${percentile(other.redraws, 0.95).toFixed(0)} ms, mean ${mean(other.redraws).toFixed(0)} ms`});
+    say({note: `the other renderer, ${other.scene.renderer}: first ${(other.first / 1000).toFixed(2)} s; redrawn p95 ${percentile(other.redraws, 0.95).toFixed(0)} ms, mean ${mean(other.redraws).toFixed(0)} ms (CPU ${other.cpuMs.toFixed(0)})`});
     const points = await run('points', {kind: 'points', event: '*', height: 600}, 8);
     say({note: `${points.scene.points} points; first ${points.first.toFixed(0)} ms; redrawn ${points.whole.map(v => v.toFixed(0)).join(' ')} ms`});
     if (points.scene.points < 180000)
@@ -118,8 +135,9 @@ async function map(browser, grid)
     await page.goto(grid.http + '/?bench=1#/map?last=5m');
     await page.waitForFunction(() => window.__gridline?.bench?.map);
     await settle(page);
+    const began = await cpuOf(browser);
     const r = await page.evaluate(() => window.__gridline.bench.map(500, 5000, 20)); /* there are calls for half a minute */
-    say({note: `map: ${JSON.stringify(r)}`});
+    say({note: `map: ${JSON.stringify(r)}; CPU ${(1000 * (await cpuOf(browser) - began) / (20 * r.fps)).toFixed(1)} ms a frame, with the first drawing`});
     say({name: 'map_fps', value: r.fps});
     await page.context().close();
 }

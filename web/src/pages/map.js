@@ -109,8 +109,9 @@ function chosenOf(g, path)
 }
 
 const label = n => n.prog || n.host;
-const edgeText = (g, e) => `${label(g.nodes[e.src])} to ${label(g.nodes[e.dst])}: ${rateText(e.rate)}, half within ${seconds(e.p50)}, 99 % within ${seconds(e.p99)}, ${count(e.errors)} errors`;
-const nodeText = (g, n) => `${label(n)}${n.prog ? ' on ' + n.host : ''}, ${n.role}: ${rateText(n.in / g.seconds)} in, ${rateText(n.out / g.seconds)} out${n.busy.count ? `, works ${seconds(n.busy.p50)} on each` : ''}, ${count(n.errors)} errors`;
+const fullName = n => n.prog ? `${n.prog} on ${n.host}` : n.host;
+const edgeText = (g, e) => `${fullName(g.nodes[e.src])} to ${fullName(g.nodes[e.dst])}: ${rateText(e.rate)}, half within ${seconds(e.p50)}, 99 % within ${seconds(e.p99)}, ${count(e.errors)} errors`;
+const nodeText = (g, n) => `${fullName(n)}, ${n.role}: ${rateText(n.in / g.seconds)} in, ${rateText(n.out / g.seconds)} out${n.busy.count ? `, works ${seconds(n.busy.p50)} on each` : ''}, ${count(n.errors)} errors`;
 const textOf = (g, c) => c.node >= 0 ? nodeText(g, g.nodes[c.node]) : edgeText(g, g.edges[c.edge]);
 
 /* The time that is shown as now. */
@@ -169,7 +170,7 @@ function Picture({graph, onOpen})
         const paint = () => {
             const began = performance.now();
             const speed = view.mode.peek() === 'play' ? view.speed.peek() : 1;
-            Object.assign(pace, drawMoving(context(seen.current), scene.current, palette.peek(), {...size, base: base.current, t: playhead(), least: LEAST_MS * 1e3 * speed, isStill: isReduced(), chosen}));
+            Object.assign(pace, drawMoving(context(seen.current), scene.current, palette.peek(), {...size, base: base.current, t: playhead(), least: LEAST_MS * 1e3 * speed, isStill: isReduced(), chosen: hover ?? chosen}));
             pace.frames++;
             pace.drawMs = performance.now() - began;
         };
@@ -187,7 +188,7 @@ function Picture({graph, onOpen})
             context(seen.current).getImageData(0, 0, 1, 1);
         };
         return () => cancelAnimationFrame(frame);
-    }, [size, graph, l, p, chosen, view.mode.value, isReduced() || view.mode.value === 'paused' ? view.cursor.value : 0, isReduced() ? Math.floor(view.to.value / 1e6) : 0]);
+    }, [size, graph, l, p, chosen, hover?.node, hover?.edge, view.mode.value, isReduced() || view.mode.value === 'paused' ? view.cursor.value : 0, isReduced() ? Math.floor(view.to.value / 1e6) : 0]);
 
     const find = e => {
         const r = box.current.getBoundingClientRect();

@@ -156,7 +156,8 @@ function arrow(ctx, curve, color)
     ctx.fill();
 }
 
-const nameOf = n => n.prog || n.host;
+/* Programs of one name are told apart by their hosts: in a small box there is room for one of the two. */
+const nameOf = (n, size, isAlone) => n.prog && (size === 'full' || isAlone) ? n.prog : n.host;
 
 /* As much of a text as there is room for. */
 function fit(ctx, text, width)
@@ -182,7 +183,7 @@ function drawStrip(ctx, n, b, p)
 
 const ROLE_COLOR = {client: 0, scheduler: 3, server: 2};
 
-function drawNode(ctx, n, b, size, p, {isChosen, isDim, sees})
+function drawNode(ctx, n, b, size, p, {isChosen, isDim, isAlone, sees})
 {
     ctx.globalAlpha = isDim ? 0.45 : 1;
     const role = p.series[ROLE_COLOR[n.role]];
@@ -198,7 +199,15 @@ function drawNode(ctx, n, b, size, p, {isChosen, isDim, sees})
         ctx.textAlign = 'left';
         ctx.textBaseline = 'middle';
         ctx.font = size === 'full' ? '600 ' + FONT : SMALL;
-        ctx.fillText(fit(ctx, nameOf(n), b.w - (size === 'full' && n.busy.count ? 58 : 14)), b.x + 9, b.y + (size === 'full' ? 12 : b.h / 2));
+        const y = b.y + (size === 'full' ? 12 : b.h / 2), room = b.w - (size === 'full' && n.busy.count ? 58 : 14), name = fit(ctx, nameOf(n, size, isAlone), room);
+        ctx.fillText(name, b.x + 9, y);
+        if (size === 'full' && n.prog) {
+            const wide = ctx.measureText(name).width + 6;
+            ctx.font = SMALL;
+            ctx.fillStyle = p.dim;
+            if (room - wide > 12)
+                ctx.fillText(fit(ctx, n.host, room - wide), b.x + 9 + wide, y);
+        }
     } else if (isChosen) {
         ctx.strokeStyle = p.cursor;
         ctx.lineWidth = 2;
@@ -235,13 +244,15 @@ export function drawBase(ctx, scene, p, {width, height, chosen, isStill})
 {
     const {graph, layout} = scene;
     const seconds_ = graph.seconds;
-    const sees = n => `${rateText((n.in + n.first) / seconds_)}${n.busy.count ? ` · ${seconds(n.busy.p50)}` : ''}${n.errors >= 0.5 ? ` · ${short(Math.round(n.errors))} errors` : n.prog ? ` · ${n.host}` : ''}`;
+    const sees = n => `${rateText((n.in + n.first) / seconds_)}${n.busy.p50 > 0 ? ` · ${seconds(n.busy.p50)}` : ''}${n.errors >= 0.5 ? ` · ${short(Math.round(n.errors))} errors` : ''}`;
     ctx.fillStyle = p.panel;
     ctx.fillRect(0, 0, width, height);
     (graph.edges.length > STROKES_MAX ? drawManyEdges : drawEdges)(ctx, scene, p, chosen);
     const near = chosen && new Set([chosen.node]);
     graph.edges.forEach((e, i) => isOn(e, i, chosen) && near.add(e.src).add(e.dst));
-    graph.nodes.forEach((n, i) => drawNode(ctx, n, layout.boxes[i], layout.size, p, {isChosen: chosen?.node === i, isDim: near && !near.has(i), sees}));
+    const uses = new Map();
+    graph.nodes.forEach(n => uses.set(n.prog, (uses.get(n.prog) ?? 0) + 1));
+    graph.nodes.forEach((n, i) => drawNode(ctx, n, layout.boxes[i], layout.size, p, {isChosen: chosen?.node === i, isDim: near && !near.has(i), isAlone: uses.get(n.prog) === 1, sees}));
     drawLabels(ctx, scene, p, isStill, chosen);
     drawHeads(ctx, scene, p);
 }
@@ -258,7 +269,7 @@ export function drawMoving(ctx, scene, p, {width, height, base, t, least, isStil
         const wrong = [];
         underWay = particlesAt(graph.hops, t, least, PARTICLES_MAX, (edge, part, isError) => {
             particles++;
-            if (chosen?.edge >= 0 && chosen.edge !== edge)
+            if (chosen && !isOn(graph.edges[edge], edge, chosen))
                 return;
             pointAt(curves[edge], part, at);
             if (isError)

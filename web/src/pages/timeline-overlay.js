@@ -5,6 +5,7 @@ import {timeTicks} from '../axis.js';
 import {palette} from '../palette.js';
 import {short, seconds} from '../format.js';
 import {AXIS_PX} from '../scene/layout.js';
+import {LAYERS} from '../scene/records.js';
 import {binNs} from '../scene/stats.js';
 import {baseUs, stepUs} from '../glt1.js';
 import {prepare, tileStart} from '../scene/lifelines.js';
@@ -47,6 +48,9 @@ function label(c, text, x, y, {ground, color, width, align = 'center'})
     c.fillText(text, left + 5, y + 0.5);
 }
 
+/* Everything has come, and there is nothing to draw. */
+export const isEmpty = ({progress, batches}) => Boolean(progress) && !progress.error && progress.done === progress.all && batches.every(b => LAYERS.every(layer => b[layer].n === 0));
+
 /* ---- below ---- */
 
 export function drawBack(canvas, stage, port)
@@ -76,6 +80,11 @@ export function drawBack(canvas, stage, port)
         }
         c.strokeStyle = p.line;
         line(c, 0, crisp(top + lane.height), port.width, crisp(top + lane.height));
+        if (isEmpty(lane)) {
+            c.fillStyle = p.dim;
+            c.textAlign = 'left';
+            c.fillText('nothing in this time', 10, top + lane.height / 2);
+        }
     }
 }
 

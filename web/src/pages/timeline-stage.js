@@ -17,7 +17,7 @@ import {createGl} from '../scene/gl.js';
 import {createFlat} from '../scene/flat.js';
 import {hit} from '../scene/hit.js';
 import {tileSpecs, pixelsOf} from './timeline-lanes.js';
-import {drawBack, drawFront} from './timeline-overlay.js';
+import {drawBack, drawFront, isEmpty} from './timeline-overlay.js';
 
 const FRAMES_KEPT = 240;
 
@@ -279,7 +279,7 @@ export class Stage {
     {
         const quarter = (port.to - port.from) / port.width / 4;
         const key = JSON.stringify([Math.round(port.from / quarter), Math.round(port.to - port.from), port.scroll, this.rendererKey, this.pointer?.x, this.pointer?.y, this.selection, this.highlight,
-                                    this.marks, this.hover, view.cursor.peek(), view.zone.peek(), this.lanes.map(l => [l.top, l.height, l.spec.isFolded])]);
+                                    this.marks, this.hover, view.cursor.peek(), view.zone.peek(), this.lanes.map(l => [l.top, l.height, l.spec.isFolded, isEmpty(l)])]);
         const parts = [this.renderer, this.colours.table, this.bounds, ...this.lanes.map(l => l.batches)];
         const isSame = this.isDrawn && key === this.drawnKey && parts.length === this.drawnParts.length && parts.every((p, i) => p === this.drawnParts[i]);
         this.drawnKey = key;

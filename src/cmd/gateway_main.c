@@ -201,6 +201,7 @@ static struct gateway_options gateway_options(const struct gateway_config *c)
                                     .http = c->http,
                                     .http_names = c->http_names,
                                     .http_token = c->http_token,
+                                    .http_sessions = c->http_sessions,
                                     .http_log = c->http_log,
                                     .journal = c->journal,
                                     .journal_max = c->journal_max,

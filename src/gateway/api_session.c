@@ -100,6 +100,7 @@ static void sign_in(struct http_request *r)
         http_problem(r, 503, "too many are signed in; try again later");
         return;
     }
+    http_keep_sessions(r->http);
     set_cookie(r, token, SIGN_IN_SESSION_S);
     reply(r, &who, true);
 }
@@ -107,8 +108,9 @@ static void sign_in(struct http_request *r)
 static void sign_out(struct http_request *r)
 {
     struct slice token;
-    if (http_token_find(SLICE_LIT(""), http_header(r, "Cookie"), &token) == 0)
-        (void)sign_in_end(http_sign_in(r->http), token, clock_mono_ns()); /* else it is not one of ours */
+    if (http_token_find(SLICE_LIT(""), http_header(r, "Cookie"), &token) == 0 &&
+        sign_in_end(http_sign_in(r->http), token, clock_mono_ns()))
+        http_keep_sessions(r->http);
     set_cookie(r, "", 0);
     reply(r, http_without_token(r), false);
 }

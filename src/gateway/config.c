@@ -69,6 +69,7 @@ static void derive_http(struct config_load *l, struct gateway_config *c)
     strbuf_fini(&text);
     const char *folder = has_run_dir ? c->run_dir : c->state_dir;
     c->http_token = folder && *folder ? config_join(l, folder, "/http.token") : "";
+    c->http_sessions = c->state_dir && *c->state_dir ? config_join(l, c->state_dir, "/http.sessions") : "";
 }
 
 /* "" if no address of `listen` has a port. */

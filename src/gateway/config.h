@@ -38,6 +38,8 @@ struct gateway_config {
     const char *http;
     const char *http_names; /* by commas: further names of this host that a request may be for */
     const char *http_token; /* derived: the file of the owner's token; "" = there is no folder for one */
+    const char
+        *http_sessions;     /* derived: the file of the viewer's sessions; "" = there is no folder for it */
     bool http_log;          /* a line for each request */
     bool viewer;            /* HTTP shows it */
     const char *viewer_dir; /* its files instead of those in the program; "" = those */

@@ -166,6 +166,7 @@ static int open_http(struct consumers *c, struct diag *why)
                                          .names = o->http_names,
                                          .identity = o->identity,
                                          .token_file = o->http_token,
+                                         .sessions_file = o->http_sessions,
                                          .is_insecure = o->is_insecure,
                                          .has_log = o->http_log,
                                          .control = o->control,

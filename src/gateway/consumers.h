@@ -38,7 +38,7 @@ struct consumers_options {
     const struct gateway_archive *archive;     /* the same */
     /* HTTP (http.h): */
     const char *http; /* NULL or "" = none */
-    const char *http_names, *http_token, *identity;
+    const char *http_names, *http_token, *http_sessions, *identity;
     bool http_log, is_insecure;
     const struct http_assets *assets; /* NULL = none */
     const char *version;              /* of the program; NULL = not known */

@@ -672,6 +672,7 @@ static int open_consumers(struct gateway *g, struct diag *why)
                                               .http = g->options.http,
                                               .http_names = g->options.http_names,
                                               .http_token = g->options.http_token,
+                                              .http_sessions = g->options.http_sessions,
                                               .http_log = g->options.http_log,
                                               .identity = g->options.identity,
                                               .is_insecure = g->options.is_insecure,

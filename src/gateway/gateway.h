@@ -48,6 +48,7 @@ struct gateway_options {
     const char *http;           /* http://HOST:PORT or https://HOST:PORT; NULL or "" = none */
     const char *http_names;     /* by commas: further names that requests may be for; NULL = none */
     const char *http_token;     /* file of the owner's token; NULL or "" = none */
+    const char *http_sessions;  /* file of the viewer's sessions; the same */
     bool http_log;              /* a line for each request */
     const char *journal;        /* directory */
     uint64_t journal_max;       /* bytes; 0 = 1 GiB */

@@ -15,6 +15,7 @@
 #include "base/mem.h"
 #include "gateway/http_internal.h"
 #include "net/listen.h"
+#include "pki/folder.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -105,6 +106,15 @@ void http_test_ended(struct http *h)
 struct sign_in *http_sign_in(struct http *h)
 {
     return h->sign_in;
+}
+
+void http_keep_sessions(struct http *h)
+{
+    int r = sign_in_save(h->sign_in, clock_mono_ns(), clock_utc_ns());
+    if (r < 0 && !h->is_forgetful)
+        log_error("%s: %s; who is signed in now will not be after a restart", h->options.sessions_file,
+                  err_text(r));
+    h->is_forgetful = r < 0;
 }
 
 bool http_is_secure(const struct http_request *r)
@@ -331,6 +341,27 @@ static int add_page(struct http *h, struct diag *why)
     return r < 0 ? diag_set(why, r, 0, "%s", err_text(r)) : 0;
 }
 
+/* Who was signed in before the restart still is. What is wrong with the file keeps nobody from starting. */
+static void open_sessions(struct http *h)
+{
+    const struct http_options *o = &h->options;
+    struct strbuf site = {0};
+    struct diag why = {0};
+    if (!o->sessions_file || !*o->sessions_file)
+        return;
+    if (o->identity && *o->identity && folder_get(o->identity, "ca.pem", 0, &site, &why) < 0)
+        strbuf_reset(&site); /* then there are no certificates, and whoever needs it says so */
+    const struct sign_in_kept kept = {.path = o->sessions_file,
+                                      .table = o->access,
+                                      .owner = slice_str(h->token),
+                                      .site = strbuf_slice(&site),
+                                      .now_ns = clock_mono_ns(),
+                                      .utc_ns = clock_utc_ns()};
+    if (sign_in_keep(h->sign_in, &kept, &why) < 0)
+        log_error("%s; who was signed in has to do it again", why.message);
+    strbuf_fini(&site);
+}
+
 static void reload_certificate(struct http *h)
 {
     struct diag why = {0};
@@ -389,6 +420,8 @@ int http_create(const struct http_options *o, struct http **out, struct diag *wh
     h->sign_in = sign_in_create();
     if (r == 0 && !h->sign_in)
         r = diag_set(why, -ENOMEM, 0, "%s", err_text(-ENOMEM));
+    if (r == 0)
+        open_sessions(h);
     if (r == 0)
         r = listen_on(h, why);
     if (r == 0)

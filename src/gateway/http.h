@@ -41,8 +41,10 @@ struct http_options {
     const char *names;      /* of this host, by commas, besides those it knows; NULL = none */
     const char *identity;   /* folder, for https */
     const char *token_file; /* of the owner; NULL or "" = there is none */
-    bool is_insecure;       /* other hosts may come without TLS */
-    bool has_log;           /* a line for each request */
+    const char
+        *sessions_file; /* of who is signed in, over restarts; NULL or "" = they end with the gateway */
+    bool is_insecure;   /* other hosts may come without TLS */
+    bool has_log;       /* a line for each request */
     struct control *control;
     struct ingest *ingest;
     struct sessions *sessions;

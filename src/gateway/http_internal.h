@@ -59,6 +59,7 @@ struct http {
     struct compressor *gzip; /* of answers */
     struct sign_in *sign_in;
     struct sign_in_verb sign_in_verb;
+    bool is_forgetful; /* sessions could not be written, and it was said */
     struct strbuf page; /* the address, as people reach it */
     struct log_limit limit;
     uint64_t next_id;

@@ -122,6 +122,8 @@ struct http_sums *http_sums(struct http *h);
 bool http_test_begins(struct http *h);
 void http_test_ended(struct http *h);
 struct sign_in *http_sign_in(struct http *h);
+/* Somebody signed in or out: over a restart, too. */
+void http_keep_sessions(struct http *h);
 bool http_is_secure(const struct http_request *r); /* it came by TLS */
 /* Is who asked still who that is? For streams: a session or a certificate may end meanwhile. */
 bool http_is_current(const struct http_request *r);

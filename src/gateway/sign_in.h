@@ -3,15 +3,17 @@
  * by a connection that says who it is) hands it to the page, which gives it back for a session's token, kept
  * in a cookie that no script reads. The session is who asked for the key, and may what that may.
  *
- * A key works once and for SIGN_IN_KEY_S seconds; a session ends after SIGN_IN_SESSION_S, by signing out,
- * when its identity's certificate does, or with the gateway: nothing is on disk. Both are bounded: of one
- * identity the oldest gives way; when all are taken nobody's do but those of others than the owner, for the
- * owner. Everything is compared in a time that does not depend on what is wrong. On the loop. */
+ * A key works once and for SIGN_IN_KEY_S seconds; a session ends after SIGN_IN_SESSION_S, by signing out, or
+ * when its identity's certificate does. Keys end with the gateway; sessions are kept over a restart
+ * (sign_in_keep), by their hashes: nothing that could be used is on disk, or in memory. Both are bounded: of
+ * one identity the oldest gives way; when all are taken nobody's do but those of others than the owner, for
+ * the owner. Everything is compared in a time that does not depend on what is wrong. On the loop. */
 #ifndef GRIDLINE_GATEWAY_SIGN_IN_H
 #define GRIDLINE_GATEWAY_SIGN_IN_H
 
 #include "gateway/access.h"
 #include "gateway/http_token.h"
+#include "gateway/sign_in_file.h"
 
 enum {
     SIGN_IN_KEYS = 64, /* at a time, of one identity 8 */
@@ -38,5 +40,20 @@ int sign_in_take_key(struct sign_in *s, struct slice key, int64_t now_ns, char t
 int sign_in_find(const struct sign_in *s, struct slice token, int64_t now_ns, struct access_identity *out);
 /* false: there is no such session. */
 bool sign_in_end(struct sign_in *s, struct slice token, int64_t now_ns);
+
+/* ---------------------------------------------------------------- over a restart */
+
+struct sign_in_kept {
+    const char *path;           /* of the file (sign_in_file.h); borrowed, for life */
+    const struct access *table; /* by which sessions are judged now; borrowed, for life */
+    struct slice owner, site;   /* what they hang on: the owner's token, the CA's certificate; "" = none */
+    int64_t now_ns, utc_ns;
+};
+/* Takes the sessions of the file, once, before there are any: how many there are. Wrong, and *why says it:
+ * they are lost, the file is replaced by the next sign_in_save. */
+int sign_in_keep(struct sign_in *s, const struct sign_in_kept *k, struct diag *why);
+/* Those there are now, and still good, into the file; after each sign_in_take_key and sign_in_end. Without
+ * sign_in_keep: nothing. */
+int sign_in_save(const struct sign_in *s, int64_t now_ns, int64_t utc_ns);
 
 #endif

@@ -9,6 +9,7 @@ import json
 import os
 import re
 import shutil
+import signal
 import socket
 import struct
 import subprocess
@@ -254,6 +255,83 @@ def case_keys_are_bounded(work):
     made = site.control("viewer.key", token=False)
     status, _, body = site.sign_in(made["rows"][0]["address"].split("#key=")[1])
     assert status == 200 and json.loads(body)["kind"] == "local", body
+
+
+def case_sessions_restart(work):
+    """Who is signed in still is when the gateway comes back, however it went: asked to, or killed. Who signed out stays out, and of a
+    file that is damaged or that others may read nothing is taken: it is said once, and the gateway starts."""
+    def again(signal=None):
+        nonlocal site
+        if signal:
+            site.process.send_signal(signal)
+            site.process.wait()
+            site.log.close()
+        else:
+            site.stop()
+        sites.remove(site)
+        os.unlink(work + "/ready")
+        site = Site(work)
+
+    def cookie():
+        status, head, body = site.sign_in(site.key())
+        assert status == 200, body
+        return {"Cookie": head["Set-Cookie"].split("; ")[0]}
+
+    def is_in(mine):
+        return site.json("/api/v1/session", **mine)["signed_in"]
+
+    def said(text):
+        with open(work + "/log") as f:
+            return f.read().count(text)
+
+    site = Site(work)
+    file = work + "/state/http.sessions"
+    mine, other, key = cookie(), cookie(), site.key()
+    assert os.stat(file).st_mode & 0o7777 == 0o600
+    with open(file, "rb") as f:
+        kept = f.read()
+    for secret in (mine, other):
+        assert secret["Cookie"].split("=")[1].encode() not in kept, "a hash is enough"
+    again()
+    assert is_in(mine) and is_in(other) and site.json("/api/v1/session", **mine)["kind"] == "owner"
+    assert site.json("/api/v1/sql?q=SELECT+1", **mine)["rows"] == [[1]]
+    assert site.sign_in(key)[0] == 401, "a key is not kept"
+    again(signal.SIGKILL)
+    assert is_in(mine)
+    newest = cookie()
+    assert site.ask("/api/v1/session", "DELETE", **mine)[0] == 200
+    again(signal.SIGKILL)
+    assert is_in(newest) and is_in(other) and not is_in(mine), "what was answered is kept"
+    # another token of the owner does not end what came by the socket
+    os.unlink(work + "/state/http.token")
+    again()
+    assert is_in(newest)
+    # others may read it
+    os.chmod(file, 0o644)
+    again()
+    assert not is_in(newest) and said("others may read or write it") == 1
+    newest = cookie()
+    assert os.stat(file).st_mode & 0o7777 == 0o600
+    again()
+    assert is_in(newest) and said("others may read or write it") == 1
+    # damaged
+    with open(file, "r+b") as f:
+        f.seek(90)
+        f.write(b"x")
+    again()
+    assert not is_in(newest) and said("it is damaged") == 1
+    newest = cookie()
+    again()
+    assert is_in(newest) and said("it is damaged") == 1
+    # what can't be written ends with the gateway, and is said
+    os.unlink(file)
+    os.mkdir(file)
+    again()
+    newest = cookie()
+    assert is_in(newest) and said("will not be after a restart") == 1
+    assert is_in(cookie()) and said("will not be after a restart") == 1
+    again()
+    assert not is_in(newest)
 
 
 # ---------------------------------------------------------------- live

@@ -5,6 +5,7 @@
  *            at once has its HTTP status; up to COLLECTED_MAX bytes, then `end` has `next`, the `after` to
  *            go on with
  *   ndjson   a row a line, as they come; the last line is {"end":{...}}
+ *   columns  blocks of rows as columns, a line each (api_columns.h), as they come; the same last line
  *   csv      collected; the union of the rows' columns; `next` is in the header Gridline-Next
  *
  * An answer that begins with its end and is not good is a problem instead. */
@@ -15,6 +16,7 @@
 #include "event/json.h"
 #include "gateway/access_table.h"
 #include "gateway/api_body.h"
+#include "gateway/api_columns.h"
 #include "gateway/api_question.h"
 #include "gateway/api_rows.h"
 
@@ -26,10 +28,12 @@
 #define RULE_TEST "rule.test"
 
 enum { COLLECTED_MAX = 4 << 20, STREAMED_MAX = 64 << 20 };
-enum format { FORMAT_JSON, FORMAT_NDJSON, FORMAT_CSV };
+enum format { FORMAT_JSON, FORMAT_NDJSON, FORMAT_CSV, FORMAT_COLUMNS };
 
-static const struct api_format formats[] = {
-    {"json", "application/json"}, {"ndjson", "application/x-ndjson"}, {"csv", "text/csv; charset=utf-8"}};
+static const struct api_format formats[] = {{"json", "application/json"},
+                                            {"ndjson", "application/x-ndjson"},
+                                            {"csv", "text/csv; charset=utf-8"},
+                                            {"columns", "application/x-ndjson"}}; /* by its name alone */
 
 struct ask {
     struct question question; /* first: the callbacks get it */
@@ -38,8 +42,9 @@ struct ask {
     bool is_status; /* its numbers are the row */
     bool has_next;  /* another request can go on where this one ends */
     bool is_out_of_memory;
-    struct strbuf out; /* json: the rows; ndjson: what is about to be sent */
+    struct strbuf out; /* json: the rows; ndjson, columns: what is about to be sent */
     struct rows_table *table;
+    struct columns *columns;
     struct args_writer row;
     size_t bytes;
 };
@@ -62,17 +67,28 @@ static void put(struct ask *a, struct args row, struct slice text)
         rows_table_add(a->table, row, text);
         a->bytes = a->table->rows.n;
         break;
+    case FORMAT_COLUMNS:
+        if (columns_add(a->columns, row, text) < 0 ||
+            (columns_full(a->columns) && columns_put(a->columns, &a->out) < 0))
+            a->is_out_of_memory = true;
+        break;
     }
+}
+
+/* Do its rows go out as they come? */
+static bool is_streamed(const struct ask *a)
+{
+    return a->format == FORMAT_NDJSON || a->format == FORMAT_COLUMNS;
 }
 
 /* What is there of a stream goes out. */
 static void flush(struct ask *a)
 {
     struct http_request *r = a->request;
-    if (a->format != FORMAT_NDJSON || a->out.n == 0)
+    if (!is_streamed(a) || a->out.n == 0)
         return;
     if (!r->is_started)
-        http_start(r, 200, formats[FORMAT_NDJSON].mime);
+        http_start(r, 200, formats[a->format].mime);
     a->bytes += a->out.n;
     a->is_out_of_memory = a->is_out_of_memory || strbuf_failed(&a->out);
     http_send(r, strbuf_slice(&a->out));
@@ -90,7 +106,7 @@ static void on_row(struct question *q, struct args row, struct slice text)
 
 static void put_event(struct ask *a, const struct event *e)
 {
-    if (a->format == FORMAT_CSV) {
+    if (a->format == FORMAT_CSV || a->format == FORMAT_COLUMNS) {
         args_writer_reset(&a->row);
         rows_of_event(&a->row, e);
         put(a, args_of(&a->row), SLICE_LIT(""));
@@ -117,10 +133,9 @@ static enum question_more on_more(struct question *q)
 {
     struct ask *a = (struct ask *)(void *)q;
     flush(a);
-    if (a->bytes > (a->format == FORMAT_NDJSON ? STREAMED_MAX : COLLECTED_MAX))
+    if (a->bytes > (is_streamed(a) ? STREAMED_MAX : COLLECTED_MAX))
         return QUESTION_ENOUGH;
-    return a->format == FORMAT_NDJSON && http_waiting(a->request) > HTTP_OUTPUT_HIGH ? QUESTION_WAIT
-                                                                                     : QUESTION_ON;
+    return is_streamed(a) && http_waiting(a->request) > HTTP_OUTPUT_HIGH ? QUESTION_WAIT : QUESTION_ON;
 }
 
 static void on_drained(struct http_request *r)
@@ -191,9 +206,11 @@ static void reply_csv(struct ask *a, const struct question_end *end)
     strbuf_fini(&out);
 }
 
-static void end_ndjson(struct ask *a, const struct question_end *end)
+static void end_stream(struct ask *a, const struct question_end *end)
 {
     struct http_request *r = a->request;
+    if (a->columns && columns_put(a->columns, &a->out) < 0)
+        a->is_out_of_memory = true;
     strbuf_add_str(&a->out, "{\"end\":");
     put_end(a, &a->out, end);
     strbuf_add_str(&a->out, "}\n");
@@ -221,7 +238,7 @@ static void on_done(struct question *q, const struct question_end *end)
     else if (a->format == FORMAT_CSV)
         reply_csv(a, &last);
     else
-        end_ndjson(a, &last);
+        end_stream(a, &last);
 }
 
 static void on_gone(struct http_request *r)
@@ -233,6 +250,7 @@ static void on_gone(struct http_request *r)
     if (a->table)
         rows_table_fini(a->table);
     mem_free(a->table);
+    columns_destroy(a->columns);
     mem_free(a);
 }
 
@@ -245,17 +263,22 @@ static void ask(struct http_request *r, struct slice verb, struct args args)
     int format = api_choose_format(r, formats, sizeof formats / sizeof *formats);
     if (format < 0)
         return;
+    struct slice wanted;
+    (void)http_query_get(&r->query, "columns", &wanted); /* "" = all of them */
     struct ask *a = mem_try_alloc(sizeof *a);
     struct rows_table *table = format == FORMAT_CSV ? mem_try_alloc(sizeof *table) : NULL;
-    if (!a || (format == FORMAT_CSV && !table)) {
+    struct columns *columns = format == FORMAT_COLUMNS ? columns_create(wanted) : NULL;
+    if (!a || (format == FORMAT_CSV && !table) || (format == FORMAT_COLUMNS && !columns)) {
         mem_free(a);
         mem_free(table);
+        columns_destroy(columns);
         http_problem(r, 503, "the gateway is out of memory");
         return;
     }
     a->request = r;
     a->format = (enum format)format;
     a->table = table;
+    a->columns = columns;
     a->is_status = slice_eq_str(verb, "status");
     a->has_next = !slice_eq_str(verb, "ledger"); /* its pages are of one asker */
     a->question.ops = &ops;
@@ -273,12 +296,14 @@ static struct slice name_for(struct slice verb, struct slice name)
     return is_of_workers && slice_eq_str(name, "host") ? SLICE_LIT("workers") : name;
 }
 
-/* The query without `format`, as named values. */
+/* The query without what is about the answer, as named values. */
 static void add_query(const struct http_request *r, struct slice verb, struct args_writer *out)
 {
-    for (size_t i = 0; i < r->query.n; i++)
-        if (!slice_eq_str(r->query.params[i].name, "format"))
-            question_add_text(out, name_for(verb, r->query.params[i].name), r->query.params[i].value);
+    for (size_t i = 0; i < r->query.n; i++) {
+        struct slice name = r->query.params[i].name;
+        if (!slice_eq_str(name, "format") && !slice_eq_str(name, "columns"))
+            question_add_text(out, name_for(verb, name), r->query.params[i].value);
+    }
 }
 
 void api_ask(struct http_request *r)

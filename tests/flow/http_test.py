@@ -328,7 +328,7 @@ def case_publish(work):
 
 
 def case_directory(work):
-    """Hosts, ledger, status, subscriptions, control with real agents; json, ndjson and csv."""
+    """Hosts, ledger, status, subscriptions, control with real agents; json, ndjson, csv and columns."""
     site = Site(work)
     agents = {h: site.agent(h, i) for i, h in enumerate(("n1", "n2"))}
     wait_for(lambda: {r["host"] for r in site.get("/api/v1/directory/hosts")["rows"] if r["state"] == "live"} == set(agents),
@@ -339,6 +339,12 @@ def case_directory(work):
     assert site.get("/api/v1/directory/hosts?where=((", 400)["detail"]
     lines = site.get("/api/v1/directory/hosts?format=ndjson").splitlines()
     assert json.loads(lines[-1])["end"]["rows"] == 2 and {json.loads(line)["host"] for line in lines[:2]} == {"n1", "n2"}
+    block, end = map(json.loads, site.get("/api/v1/directory/hosts?format=columns&columns=host,state,none").splitlines())
+    assert block["rows"] == end["end"]["rows"] == 2 and set(block["columns"]) == {"host", "state"}, block
+    hosts = block["columns"]["host"]
+    assert [hosts["of"][i] for i in hosts["at"]] == [json.loads(line)["host"] for line in lines[:2]], block
+    assert block["columns"]["state"] == {"all": "live"}, block
+    assert site.get("/api/v1/directory/hosts?format=columns&host=nobody", 404)["status"] == 404
     status, headers, body = site.ask("/api/v1/directory/hosts", Accept="text/csv")
     table = body.decode().split("\r\n")
     assert headers["Content-Type"].startswith("text/csv") and "host" in table[0].split(",") and len(table) == 4, table

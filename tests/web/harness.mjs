@@ -4,7 +4,7 @@
  * browser.mjs says by the environment where the build and its packages are. Pictures go to GRIDLINE_WEB_SHOTS. */
 import assert from 'node:assert/strict';
 import {spawn, execFileSync} from 'node:child_process';
-import {mkdtempSync, mkdirSync, readFileSync, rmSync} from 'node:fs';
+import {existsSync, mkdtempSync, mkdirSync, readFileSync, rmSync} from 'node:fs';
 import {createRequire} from 'node:module';
 import {createServer} from 'node:net';
 import {join} from 'node:path';
@@ -71,15 +71,34 @@ export class Grid {
         return grid;
     }
 
+    /* A gateway and nothing else: nobody sends it anything. */
+    static async startGateway()
+    {
+        const grid = new Grid();
+        grid.dir = mkdtempSync(join(tmpdir(), 'gl-web-'));
+        grid.socket = `unix:${grid.dir}/gateway.sock`;
+        const ready = join(grid.dir, 'ready');
+        grid.spawn('gridline-gateway', ['--listen', 'tcp://127.0.0.1:0', '--state-dir', join(grid.dir, 'state'), '--ready-file', ready,
+                                        '-s', 'http=127.0.0.1:0', '-s', 'socket=' + grid.socket.slice(5)]);
+        grid.http = await waitFor(() => existsSync(ready) && /http:\S+/.exec(readFileSync(ready, 'utf8'))?.[0], 'the gateway');
+        return grid;
+    }
+
+    spawn(program, args)
+    {
+        this.out = '';
+        this.child = spawn(join(build, program), args, {stdio: ['ignore', 'pipe', 'pipe']});
+        this.child.stdout.on('data', d => { this.out += d; });
+        this.child.stderr.on('data', d => { this.out += d; });
+        process.once('SIGTERM', () => { this.child.kill(); process.exit(1); }); /* a test that takes too long leaves nothing */
+    }
+
     async run(args, port = 0)
     {
-        let out = '';
         this.args = args;
-        this.child = spawn(join(build, 'gridline'), ['run', '--dir', this.dir, '--port', String(port), ...args], {stdio: ['ignore', 'pipe', 'pipe']});
-        process.once('SIGTERM', () => { this.child.kill(); process.exit(1); }); /* a test that takes too long leaves nothing */
-        this.child.stdout.on('data', d => { out += d; });
-        this.child.stderr.on('data', d => { out += d; });
-        await waitFor(() => /#key=/.test(out) || this.child.exitCode !== null, 'gridline run');
+        this.spawn('gridline', ['run', '--dir', this.dir, '--port', String(port), ...args]);
+        await waitFor(() => /#key=/.test(this.out) || this.child.exitCode !== null, 'gridline run');
+        const out = this.out;
         assert.equal(this.child.exitCode, null, out);
         this.http = /http:\/\/127\.0\.0\.1:\d+/.exec(out)[0];
         this.port = Number(/tcp:\/\/127\.0\.0\.1:(\d+)/.exec(out)[1]);
@@ -224,8 +243,8 @@ export async function startBrowser(gpu = PLAYED)
     return browser;
 }
 
-/* A page that is signed in, with what must never happen noted in `page.wrong`. */
-export async function openPage(browser, grid, {hash = '#/overview', address = grid.http, context: options = {}, allow = () => false} = {})
+/* A page that is signed in, with what must never happen noted in `page.wrong`. isStrict: also every answer that says no, once somebody is signed in. */
+export async function openPage(browser, grid, {hash = '#/overview', address = grid.http, context: options = {}, allow = () => false, isStrict = false} = {})
 {
     const context = await browser.newContext({viewport: {width: 1440, height: 900}, reducedMotion: 'no-preference', ...options});
     const page = await context.newPage();
@@ -236,6 +255,10 @@ export async function openPage(browser, grid, {hash = '#/overview', address = gr
     page.on('console', m => {
         if (m.type() === 'error' && !/Failed to load resource/.test(m.text()) && !allow(m.text()))
             page.wrong.push('console: ' + m.text());
+    });
+    page.on('response', async r => {
+        if (isStrict && r.status() >= 400)
+            page.wrong.push(`${r.status()} ${r.url()} ${r.request().postData() ?? ''}: ${await r.text().catch(() => '')}`);
     });
     await context.addInitScript(() => {
         window.__csp = [];

@@ -97,6 +97,25 @@ export async function sqlObjects(query, options)
     return rows.map(row => Object.fromEntries(columns.map((name, i) => [name, row[i]])));
 }
 
+const there = new Set(); /* tables that have been seen */
+
+/* Rows of a query of a table that may not be there yet: its first event makes it, and till then there are none. */
+export async function sqlOnce(table, query, options)
+{
+    if (!there.has(table)) {
+        const {rows} = await sql(`SELECT 1 FROM tables WHERE name = ${quote(table)}`, options);
+        if (rows.length === 0)
+            return [];
+        there.add(table);
+    }
+    try {
+        return await sqlObjects(query, options);
+    } catch (e) {
+        there.delete(table); /* it may be another archive by now */
+        throw e;
+    }
+}
+
 export const quote = text => "'" + String(text).replaceAll("'", "''") + "'";
 
 /* ---- directory and orders ---- */
@@ -127,7 +146,8 @@ export const summary = async (params, options) => (await rowsOf('summary', param
 export const control = (verb, args = {}, options = {}) => json('control', {...options, method: 'POST', body: {verb, args}});
 export const ask = control;
 
-/* Rows as they come, some at a time: onRows([row, …]); → end. For answers of any length, and for orders, whose rows are the workers' answers. */
+/* What comes line by line, some lines at a time: onRows([row, …]); → end. For orders, whose rows are the workers' answers, and, with format=columns, for
+ * answers of any length: then what comes is blocks of rows. */
 export async function rowsAsTheyCome(path, {onRows, ...options})
 {
     const response = await request(path, options);

@@ -8,7 +8,7 @@ import {whoAmI, session, who, traffic} from './api.js';
 import {applyTheme} from './palette.js';
 import {onKey} from './keys.js';
 import {cacheSize} from './tiles.js';
-import {pollsOpen, connection} from './poll.js';
+import {pollsOpen, pollsFailed, connection} from './poll.js';
 import {liveState} from './live.js';
 import {debugParts} from './debug.js';
 
@@ -26,7 +26,7 @@ function exposeDebug()
 {
     const debug = () => ({page: view.page.value, mode: view.mode.value, from: view.from.value, to: view.to.value,
                           theme: document.documentElement.dataset.theme, connection: connection.value, signedIn: who.value.state,
-                          traffic: {...traffic}, tiles: cacheSize(), polls: pollsOpen(), live: {...liveState, lanes: liveState.lanes()},
+                          traffic: {...traffic}, tiles: cacheSize(), polls: pollsOpen(), failed: pollsFailed(), live: {...liveState, lanes: liveState.lanes()},
                           ...Object.fromEntries(Object.entries(debugParts).filter(([, part]) => typeof part === 'function').map(([name, part]) => [name, part()]))});
     /* When nothing has been asked for and nothing waits, for some frames. */
     const idle = async (frames = 4) => {

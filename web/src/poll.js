@@ -92,6 +92,7 @@ export function poll(name, everyMs, fn)
 const isHidden = () => globalThis.document?.hidden ?? false;
 
 export const pollsOpen = () => [...polls.keys()];
+export const pollsFailed = () => [...polls.values()].filter(p => p.error.peek()).map(p => `${p.name}: ${p.error.peek().message}`);
 
 /* As a hook: begins with the component, and anew when the name changes, ends with it. The name must say all that is asked for. */
 export function usePoll(name, everyMs, fn)

@@ -1,12 +1,12 @@
 /* status.js - how the gateway is, in one chip: connection, loss by the ledger, lag, silent agents, faults. */
 import {html, cx, computed} from '../html.js';
 import {poll, connection} from '../poll.js';
-import {sqlObjects, askClock, directory, who} from '../api.js';
+import {sqlObjects, sqlOnce, askClock, directory, who} from '../api.js';
 import {count} from '../format.js';
 import {go} from '../state.js';
 import {Icon} from '../ui/basic.js';
 
-const EVERY_MS = 5000, CONFIGS_MS = 30000;
+const EVERY_MS = 5000, CONFIGS_MS = 30000, SELDOM_MS = 60000, LARGE = 20000;
 const BEHIND = 1000; /* records that the archive has not read yet: more than a moment's */
 
 const QUESTION = `SELECT (SELECT sum(lost) + sum(refused) + sum(too_old) + sum(no_schema) FROM ledger) AS lost,
@@ -19,13 +19,7 @@ const QUESTION = `SELECT (SELECT sum(lost) + sum(refused) + sum(too_old) + sum(n
 /* Hosts whose agent has refused its newest configuration and goes on with the one before. */
 const REFUSED = `SELECT host, why, state, max(time) FROM agent_state WHERE time > at('now-30d') AND state IN ('refused', 'reloaded', 'started') GROUP BY host`;
 
-let hasStates = false;
-
-export async function refusedConfigs(options)
-{
-    hasStates ||= (await sqlObjects("SELECT 1 FROM tables WHERE name = 'agent_state'", options)).length > 0;
-    return hasStates ? (await sqlObjects(REFUSED, options)).filter(r => r.state === 'refused') : [];
-}
+export const refusedConfigs = async options => (await sqlOnce('agent_state', REFUSED, options)).filter(r => r.state === 'refused');
 
 let shared = null, configs = null;
 
@@ -37,6 +31,26 @@ function noStatus(e)
     throw e;
 }
 
+/* Of very many hosts, sensors and accounts the gateway would have to make tables for the question: then they are counted once a minute, and where that is too much
+ * for it (422), what it knows without counting has to do. */
+let counted = null, countedAt = 0;
+
+async function countsOf(status, options)
+{
+    const size = ['accounts', 'directory.hosts', 'directory.sensors', 'directory.programs'].reduce((sum, name) => sum + (status?.[name] ?? 0), 0);
+    if (counted && size > LARGE && performance.now() - countedAt < SELDOM_MS)
+        return counted;
+    try {
+        [counted] = await sqlObjects(QUESTION, options);
+    } catch (e) {
+        if (e.status !== 422)
+            throw e;
+        counted = {hosts: status?.['directory.hosts']};
+    }
+    countedAt = performance.now();
+    return counted;
+}
+
 /* The poll of the whole frame; begins when somebody is signed in. */
 export function frameStatus()
 {
@@ -44,10 +58,10 @@ export function frameStatus()
         if (who.peek().state !== 'in')
             return null;
         const sent = performance.now();
-        const [row] = await sqlObjects(QUESTION, {signal});
+        const [status] = await directory('status', {}, {signal}).catch(noStatus);
         const took = performance.now() - sent;
-        const [[status]] = await Promise.all([directory('status', {}, {signal}).catch(noStatus), askClock({signal})]);
-        return {...row, took, behind: status?.['archive.lag_records'] ?? 0};
+        const [counts] = await Promise.all([countsOf(status, {signal}), askClock({signal})]);
+        return {...counts, took, behind: status?.['archive.lag_records'] ?? 0};
     });
     configs ??= poll('configs', CONFIGS_MS, options => who.peek().state === 'in' ? refusedConfigs(options) : []);
     return shared;
@@ -63,11 +77,12 @@ const summary = computed(() => {
     const parts = [];
     if (s.firing)
         parts.push(`${s.firing} firing`);
-    parts.push(`lost ${count(s.lost ?? 0)}`);
+    if (s.lost !== undefined) /* null: nothing was ever taken */
+        parts.push(`lost ${count(s.lost ?? 0)}`);
     if (s.silent)
-        parts.push(`${s.silent} of ${s.hosts} silent`);
+        parts.push(`${count(s.silent)} of ${count(s.hosts)} silent`);
     else
-        parts.push(`${s.hosts} ${s.hosts === 1 ? 'host' : 'hosts'}`);
+        parts.push(`${count(s.hosts)} ${s.hosts === 1 ? 'host' : 'hosts'}`);
     if (s.failed)
         parts.push(`${s.failed} failed`);
     if (s.behind > BEHIND)

@@ -3,7 +3,7 @@ import './faults.css';
 import {html, cx, useState, useEffect, useMemo, useRef} from '../html.js';
 import {view, go, setOptions, setFilter, setRange, setCursor} from '../state.js';
 import {formatTime, formatSpan, isoTime, now} from '../time.js';
-import {control, sqlObjects, quote, may, isAbort} from '../api.js';
+import {control, sqlOnce, quote, may, isAbort} from '../api.js';
 import {usePoll} from '../poll.js';
 import {useKeys} from '../keys.js';
 import {ago, count, seconds} from '../format.js';
@@ -18,18 +18,6 @@ import {openFaults, stripsOf, backtestOf, backtestSentence, silenceArgs, isSilen
 
 const EVERY_MS = 2500, STRIPS_MAX = 200;
 const NOT_ALLOWED = 'You may not give orders here: the access table of this gateway does not give you “control”.';
-
-/* Rows of a table that may not be there yet: its first event makes it. */
-async function rowsOrNone(query, options)
-{
-    try {
-        return await sqlObjects(query, options);
-    } catch (e) {
-        if (e.status === 400 && /no such table/.test(e.detail))
-            return [];
-        throw e;
-    }
-}
 
 const SEVERITY_LOOK = {critical: ['error', 'cross'], error: ['error', 'cross'], warning: ['warn', 'triangle'], notice: ['info', 'diamond'], info: ['info', 'circle']};
 const Severity = ({severity}) => {
@@ -156,8 +144,8 @@ function Silences({poll, again, canOrder})
 function Details({fault, canOrder, onAck, onSilence, again, onClose})
 {
     const id = fault.fault;
-    const events = usePoll('fault.events ' + id, 5000, ({signal}) => rowsOrNone(`SELECT time / 1000 AS time, state, severity, episode, told, silenced, hidden, quiet, "by", note, summary, "row" FROM fault_state WHERE fault = ${quote(id)} ORDER BY time DESC LIMIT 200`, {signal}));
-    const actions = usePoll('fault.actions ' + id, 5000, ({signal}) => rowsOrNone(`SELECT time / 1000 AS time, action, kind, result, attempt, waited_ms, ran_ms, text FROM fault_action WHERE fault = ${quote(id)} OR faults LIKE ${quote('%' + id + '%')} ORDER BY time DESC LIMIT 200`, {signal}));
+    const events = usePoll('fault.events ' + id, 5000, ({signal}) => sqlOnce('fault_state', `SELECT time / 1000 AS time, state, severity, episode, told, silenced, hidden, quiet, "by", note, summary, "row" FROM fault_state WHERE fault = ${quote(id)} ORDER BY time DESC LIMIT 200`, {signal}));
+    const actions = usePoll('fault.actions ' + id, 5000, ({signal}) => sqlOnce('fault_action', `SELECT time / 1000 AS time, action, kind, result, attempt, waited_ms, ran_ms, text FROM fault_action WHERE fault = ${quote(id)} OR faults LIKE ${quote('%' + id + '%')} ORDER BY time DESC LIMIT 200`, {signal}));
     const fields = useMemo(() => {
         try {
             return Object.entries(JSON.parse(events.value.value?.find(e => e.row)?.row ?? '{}'));
@@ -235,8 +223,8 @@ function History()
     const rows = usePoll(`fault.history ${from} ${to} ${host}`, isLive ? 10000 : 600000, async ({signal}) => {
         const columns = 'time / 1000 AS time, fault, rule, target, state, severity, summary, episode';
         const about = host ? ` AND target = ${quote(host)}` : '';
-        const before = await rowsOrNone(`SELECT max(time) / 1000 AS time, fault, rule, target, state, severity, summary, episode FROM fault_state WHERE time < ${ns(from)} AND time > ${ns(from - 7 * 86400e6)}${about} GROUP BY fault`, {signal});
-        const within = await rowsOrNone(`SELECT ${columns} FROM fault_state WHERE time BETWEEN ${ns(from)} AND ${ns(to)}${about} ORDER BY time LIMIT 20000`, {signal, rows: 20001});
+        const before = await sqlOnce('fault_state', `SELECT max(time) / 1000 AS time, fault, rule, target, state, severity, summary, episode FROM fault_state WHERE time < ${ns(from)} AND time > ${ns(from - 7 * 86400e6)}${about} GROUP BY fault`, {signal});
+        const within = await sqlOnce('fault_state', `SELECT ${columns} FROM fault_state WHERE time BETWEEN ${ns(from)} AND ${ns(to)}${about} ORDER BY time LIMIT 20000`, {signal, rows: 20001});
         return {from, to, strips: stripsOf([...before.filter(r => r.state !== 'cleared').sort((a, b) => a.time - b.time), ...within], from, Math.min(to, now())), events: within};
     });
     const isTable = view.options.value.tables === true;
@@ -331,7 +319,7 @@ function Page()
 {
     const tab = TABS.some(([id]) => id === view.options.value.tab) ? view.options.value.tab : 'now';
     const faults = usePoll('faults', EVERY_MS, async ({signal}) => openFaults((await control('faults', {state: 'all'}, {signal})).rows));
-    const silences = usePoll('silences', 5000, ({signal}) => rowsOrNone("SELECT silence, host AS guard, rule, hosts, \"where\", until, \"by\", note FROM fault_silence_latest WHERE NOT over AND until > at('now')", {signal}));
+    const silences = usePoll('silences', 5000, ({signal}) => sqlOnce('fault_silence', "SELECT silence, host AS guard, rule, hosts, \"where\", until, \"by\", note FROM fault_silence_latest WHERE NOT over AND until > at('now')", {signal}));
     const again = () => {
         faults.again();
         silences.again();

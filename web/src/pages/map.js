@@ -5,7 +5,7 @@ import './map.css';
 import {html, cx, useState, useEffect, useLayoutEffect, useMemo, useRef, signal, useSignalEffect} from '../html.js';
 import {view, go, setOptions} from '../state.js';
 import {now, formatTime, formatSpan} from '../time.js';
-import {sql, sqlObjects, quote} from '../api.js';
+import {sqlObjects, sqlOnce, quote} from '../api.js';
 import {usePoll} from '../poll.js';
 import {useKeys} from '../keys.js';
 import {tileSet, tileUs} from '../tiles.js';
@@ -81,15 +81,8 @@ function useJobs(isOn)
 }
 
 /* The declarations that the archive derives lifelines of. */
-const useIds = () => usePoll('map.ids', 60000, async ({signal: abort}) => {
-    try {
-        return (await sql('SELECT DISTINCT ids FROM lifeline_pair LIMIT 50', {signal: abort})).rows.map(r => r[0]);
-    } catch (e) {
-        if (e.status === 400)
-            return [];
-        throw e;
-    }
-}, []);
+const useIds = () => usePoll('map.ids', 60000, async ({signal: abort}) =>
+    (await sqlOnce('lifeline_pair', 'SELECT DISTINCT ids FROM lifeline_pair LIMIT 50', {signal: abort})).map(r => r.ids));
 
 /* ---- the picture ---- */
 

@@ -2,7 +2,7 @@
 import './overview.css';
 import {html, cx, useMemo, useEffect, useSignalEffect, untracked} from '../html.js';
 import {view, go, setOptions, setRange} from '../state.js';
-import {sqlObjects, sql, directory} from '../api.js';
+import {sqlObjects, sqlOnce, sql, directory} from '../api.js';
 import {usePoll} from '../poll.js';
 import {tileSet, levelFor} from '../tiles.js';
 import {baseUs, stepUs} from '../glt1.js';
@@ -106,20 +106,12 @@ const AS_OF_US = 90e6; /* how far before a past time the newest values may be */
 /* Of each host the newest load, CPU and memory: of now, or as they were at the end of the range. */
 async function newestOf(options)
 {
-    const ask = async (query, empty = []) => {
-        try {
-            return await sqlObjects(query, {...options, rows: 200000});
-        } catch (e) {
-            if (e.status === 400)
-                return empty; /* no such event yet */
-            throw e;
-        }
-    };
+    const ask = (table, query) => sqlOnce(table, query, {...options, rows: 200000});
     const isLive = view.mode.peek() === 'live', to = view.to.peek();
     const range = `(${Math.round(to - AS_OF_US)}000, ${Math.round(to)}000)`;
     const [loads, vectors] = await Promise.all(isLive
-        ? [ask('SELECT host, load1 FROM load_latest'), ask('SELECT host, 100 - cpu_idle AS busy, memory_available AS available FROM vector_latest')]
-        : [ask(`SELECT host, load1_last AS load1 FROM load_bucket${range}`), ask(`SELECT host, 100 - cpu_idle_last AS busy, memory_available_last AS available FROM vector_bucket${range}`)]);
+        ? [ask('load', 'SELECT host, load1 FROM load_latest'), ask('vector', 'SELECT host, 100 - cpu_idle AS busy, memory_available AS available FROM vector_latest')]
+        : [ask('load', `SELECT host, load1_last AS load1 FROM load_bucket${range}`), ask('vector', `SELECT host, 100 - cpu_idle_last AS busy, memory_available_last AS available FROM vector_bucket${range}`)]);
     const of = new Map(vectors.map(v => [v.host, v]));
     for (const l of loads)
         of.set(l.host, {...of.get(l.host), ...l});
@@ -186,8 +178,8 @@ function clusterQuery(from, to)
 {
     const step = Math.max(1e6, Math.round((to - from) / STEPS / 1e6) * 1e6) * 1000;
     const range = `${Math.round(from)}000, ${Math.round(to)}000, ${step}`;
-    return {step: step / 1000, query: `SELECT time / 1000 AS t, avg(100 - cpu_idle_avg), sum(run_queue_avg), sum(memory_available_avg),
-        sum(network_bandwidth_avg) FROM vector_bucket(${range}) GROUP BY time ORDER BY time`};
+    return {step: step / 1000, query: `SELECT time / 1000 AS t, avg(100 - cpu_idle_avg) AS busy, sum(run_queue_avg) AS queue,
+        sum(memory_available_avg) AS memory, sum(network_bandwidth_avg) AS network FROM vector_bucket(${range}) GROUP BY time ORDER BY time`};
 }
 
 const CLUSTER = [
@@ -203,7 +195,7 @@ function useCluster()
     const name = mode === 'live' ? 'cluster live ' + view.span.value : mode === 'play' ? 'cluster play' : `cluster ${view.from.value} ${view.to.value}`;
     return usePoll(name, mode === 'live' ? 5000 : mode === 'play' ? 1000 : 60000, async options => {
         const {query, step} = clusterQuery(view.from.peek(), view.to.peek());
-        const {rows} = await sql(query, options);
+        const rows = (await sqlOnce('vector', query, options)).map(Object.values);
         const over = rows.length && rows.at(-1)[0] + step > now() ? rows.slice(0, -1) : rows; /* a step that is not over would look like a fall */
         return {step, times: over.map(r => r[0] + step / 2), values: CLUSTER.map((_, i) => over.map(r => r[i + 1]))};
     });

@@ -73,7 +73,7 @@ struct options {
     uint64_t workers, relay, first, dials, sources;
     int64_t time_ns, renew_ns, away_ns, settle_ns, session_ns, gap_ns, day_ns;
     uint64_t datagrams, count, gso, size;
-    uint64_t events, block;
+    uint64_t events, block, sensors;
     uint64_t leave, cut, kill, cut_last, seed;
     bool is_guest, resumes, is_busy, reconnects, is_bare, is_flat_out, steps, abandons;
 };
@@ -178,6 +178,7 @@ struct emulator {
     struct args_writer properties, settings; /* of every REGISTER */
     struct slice schema, stream;             /* payloads of SCHEMA and STREAM, the same for all */
     struct strbuf payload;                   /* of a frame being made */
+    struct strbuf sensors;                   /* frames of SENSORS, the same for all; empty = none */
     struct block_writer *block;
     struct schema *event_schema;
     struct datagrams *datagrams;

@@ -16,6 +16,7 @@
 #include "cmd/manual.h"
 #include "cmd/options.h"
 #include "emulator.h"
+#include "net/sensors.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -75,6 +76,7 @@ static const struct option_spec table[] = {
     {0, "events", OPTION_SIZE, "N", AT(events),
      "write N events a second in all, and replay what is not acknowledged"},
     {0, "block", OPTION_SIZE, "N", AT(block), "events of a block (default 10)"},
+    {0, "sensors", OPTION_SIZE, "N", AT(sensors), "each announces N sensors (default: none, at most 1024)"},
     {0, "leave", OPTION_SIZE, "N", AT(leave), "N workers a second deregister and come back"},
     {0, "cut", OPTION_SIZE, "N", AT(cut), "N connections a second are cut; their workers go on"},
     {0, "kill", OPTION_SIZE, "N", AT(kill),
@@ -488,6 +490,8 @@ static int check(const struct options *o, struct diag *why)
     if (o->gso < 1 || o->gso > GSO_LIMIT || o->size > 1200 || o->block < 1 || o->block > 1000)
         return diag_set(why, -EINVAL, 0, "--gso is 1 to %d, --size at most 1200, --block 1 to 1000",
                         GSO_LIMIT);
+    if (o->sensors > SENSORS_MAX)
+        return diag_set(why, -EINVAL, 0, "--sensors is at most %d", SENSORS_MAX);
     if (o->sink && level_of(o->sink) < 0)
         return diag_set(why, -EINVAL, 0, "--sink: '%s' is not none, authentic or private", o->sink);
     if (o->session_ns && (o->leave || o->cut || o->kill || o->reconnects || o->is_bare || o->sink))
@@ -549,6 +553,32 @@ static int make_workers(struct emulator *e, struct diag *why)
     return r;
 }
 
+/* The first sensor makes the events that --events writes. */
+static void make_sensors(struct emulator *e)
+{
+    static const char *const names[] = {"emulator", "cpu",  "memory",  "disk",      "network", "load",
+                                        "tcp",      "vmem", "process", "heartbeat", "clock",   "mount"};
+    struct sensors_writer w;
+    char name[32];
+    sensors_begin(&w, &e->sensors);
+    for (size_t i = 0; i < e->o.sensors; i++) {
+        if (i < sizeof names / sizeof *names)
+            (void)snprintf(name, sizeof name, "%s", names[i]);
+        else
+            (void)snprintf(name, sizeof name, "exec/check-%zu", i);
+        (void)sensors_add(
+            &w, &(struct sensors_one){.sensor = slice_str(name), /* check has looked at how many */
+                                      .events = i ? slice_str(name) : SLICE_LIT("emulator.event"),
+                                      .schemas = SLICE_LIT(""),
+                                      .mode = i % 8 == 7 ? SLICE_LIT("on-request") : SLICE_LIT("always"),
+                                      .status = i % 8 == 7 ? SLICE_LIT("idle") : SLICE_LIT("running"),
+                                      .why = SLICE_LIT(""),
+                                      .every_ms = 1000 * (1 + i % 5),
+                                      .since_ns = e->base_ns});
+    }
+    sensors_end(&w);
+}
+
 /* What a host of today says of itself. */
 static int make_frames(struct emulator *e)
 {
@@ -563,6 +593,10 @@ static int make_frames(struct emulator *e)
     args_add_text(&e->properties, "machine", SLICE_LIT("x86_64"));
     args_add_text(&e->properties, "os", SLICE_LIT("Debian GNU/Linux 12"));
     args_add_text(&e->settings, "vector.every", SLICE_LIT("1s"));
+    if (e->o.sensors)
+        make_sensors(e);
+    if (strbuf_failed(&e->sensors))
+        return -ENOMEM;
     e->block = block_writer_create();
     int r = e->block ? schema_create(SLICE_LIT("emulator.event"), fields, 3, &e->event_schema) : -ENOMEM;
     return r == 0 && getrandom(e->run, sizeof e->run, 0) != sizeof e->run ? -EIO : r;
@@ -628,6 +662,7 @@ static void destroy(struct emulator *e)
     block_writer_destroy(e->block);
     schema_unref(e->event_schema);
     strbuf_fini(&e->payload);
+    strbuf_fini(&e->sensors);
     mem_free(e->workers);
     mem_free(e->ready);
     mem_free(e->conns);

@@ -112,11 +112,24 @@ static void on_renew_due(void *arg, struct timer *t)
         worker_renew(e, w, 0);
 }
 
+/* As an agent does behind each registration. */
+static void announce_sensors(struct emulator *e, struct worker *w)
+{
+    struct conn *c = conn_of(e, w);
+    struct slice rest = strbuf_slice(&e->sensors);
+    struct frame f;
+    for (int64_t n; rest.n && (n = frame_read(rest, FRAME_PAYLOAD_MAX, &f)) > 0;
+         rest = slice_from(rest, (size_t)n))
+        frame_put(&c->link.out, f.type, conn_number(e, w), f.payload);
+    conn_dirty(e, c);
+}
+
 static void become_ready(struct emulator *e, struct worker *w)
 {
     if (w->state != WORKER_ANNOUNCING || !w->has_stream || (w->level != SEAL_NONE && !w->has_key))
         return;
     set_state(e, w, WORKER_READY);
+    announce_sensors(e, w);
     /* The first one anywhere within the time, so that the renewals of many do not come at once. */
     int64_t every = renew_every_ns(e, w);
     timer_set(&e->timers, &w->timer, e->now_ns + (int64_t)(emulator_random(e) % (uint64_t)every),

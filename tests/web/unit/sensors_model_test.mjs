@@ -6,13 +6,23 @@ import {Sensors, filterRows, facetOf, sortRows, treeOf, linesOf, checkSettings, 
 const row = (host, sensor, more = {}) => ({host, domain: 'site', sensor, status: 'running', host_state: 'live', mode: 'always', every_ms: 1000, rate: 1,
                                            consumers: 0, age_ms: 100, events: sensor, ...more});
 
+/* Rows as the gateway sends them: {rows, columns}, each column as short as it can be. */
+function blockOf(rows)
+{
+    const columns = {};
+    for (const name of new Set(rows.flatMap(Object.keys))) {
+        const all = rows.map(r => r[name] ?? null), of = [...new Set(all)];
+        columns[name] = of.length === 1 ? {all: of[0]} : of.length <= 64 && of.length < all.length ? {of, at: all.map(v => of.indexOf(v))} : all;
+    }
+    return {rows: rows.length, columns};
+}
+
 function some()
 {
     const s = new Sensors(2);
-    s.add(row('node10', 'cpu', {rate: 4}));
-    s.add(row('node2', 'cpu', {rate: 2, status: 'failed', why: 'No such Device'}));
-    s.add(row('node2', 'disk', {domain: 'other', consumers: 3, rate: null}));
-    s.add(row('node9', 'tcp', {status: 'idle', mode: 'port', events: 'tcp,tcp.connection'}));
+    s.add(blockOf([row('node10', 'cpu', {rate: 4}), row('node2', 'cpu', {rate: 2, status: 'failed', why: 'No such Device'}),
+                   row('node2', 'disk', {domain: 'other', consumers: 3, rate: null})]));
+    s.add(blockOf([row('node9', 'tcp', {status: 'idle', mode: 'port', events: 'tcp,tcp.connection'})]));
     return s;
 }
 
@@ -70,18 +80,25 @@ test('tree and its lines', () => {
 test('100,000 sensors: every word is looked for in different texts only', () => {
     const s = new Sensors();
     for (let h = 0; h < 1000; h++)
-        for (let k = 0; k < 100; k++)
-            s.add(row('node' + h, 'sensor-' + k, {status: k % 50 ? 'running' : 'failed'}));
+        s.add(blockOf(Array.from({length: 100}, (_, k) => row('node' + h, 'sensor-' + k, {status: k % 50 ? 'running' : 'failed'}))));
     assert.equal(s.n, 100000);
     assert.equal(found(s, 'node77 sensor-5').length, 11 * 11);
     assert.equal(found(s, 'status:failed').length, 2000);
     assert.equal(s.words.host.list.length, 1001);
 });
 
-test('by arrays', () => {
-    const s = Sensors.of(['host', 'sensor', 'rate'], [['a', 'cpu', 1], ['b', 'cpu', null]]);
-    assert.equal(s.n, 2);
-    assert.equal(s.row(1).rate, null);
+test('blocks: arrays, few values, one value, none', () => {
+    const s = new Sensors(1);
+    s.add({rows: 3, columns: {host: ['a', 'b', 'c'], sensor: {of: ['cpu', null], at: [0, 1, 0]}, status: {all: 'idle'}, rate: {of: [1.5, null, 2], at: [2, 0, 1]}, expected: {all: true}}});
+    s.add({rows: 1, columns: {host: {all: 'a'}, sensor: {all: 'cpu'}, every_ms: {all: 10}, rate: {all: 7}, expected: {all: false}}});
+    const rows = [0, 1, 2, 3].map(i => s.row(i));
+    assert.deepEqual(rows.map(r => r.host), ['a', 'b', 'c', 'a']);
+    assert.deepEqual(rows.map(r => r.sensor), ['cpu', '', 'cpu', 'cpu']);
+    assert.deepEqual(rows.map(r => r.status), ['idle', 'idle', 'idle', '']);
+    assert.deepEqual(rows.map(r => r.rate), [2, 1.5, null, 7]);
+    assert.deepEqual(rows.map(r => r.every_ms), [null, null, null, 10]);
+    assert.deepEqual(rows.map(r => r.expected), [true, true, true, false]);
+    assert.equal(s.words.host.list.length, 4);
 });
 
 test('settings of a form', () => {

@@ -15,7 +15,7 @@ import {Dialog} from '../ui/dialog.js';
 import {Sparkline} from '../ui/spark.js';
 import {say} from '../ui/toast.js';
 import {tell} from '../debug.js';
-import {Sensors, filterRows, facetOf, sortRows, treeOf, linesOf, ORDERS, checkSettings, questionsOf, tally, whyNot} from './sensors_model.js';
+import {COLUMNS, Sensors, filterRows, facetOf, sortRows, treeOf, linesOf, ORDERS, checkSettings, questionsOf, tally, whyNot} from './sensors_model.js';
 
 const FEW = 3000, EVERY_MS = 4000, SELDOM_MS = 60000;
 
@@ -33,16 +33,17 @@ async function load({signal: abort})
         return store.peek().n;
     const next = new Sensors(Math.max(1024, store.peek().n));
     let shown = 0;
-    await rowsAsTheyCome('directory?format=ndjson', {signal: abort, onRows: rows => {
-        for (const row of rows)
-            next.add(row);
-        if (isFirst && (shown === 0 || next.n - shown > 25000)) { /* what is there is seen at once */
-            shown = next.n;
-            batch(() => {
-                loading.value = next.n;
+    await rowsAsTheyCome('directory?format=columns&columns=' + COLUMNS, {signal: abort, onRows: blocks => {
+        for (const block of blocks)
+            next.add(block);
+        if (!isFirst || (shown && next.n - shown < 25000))
+            return;
+        batch(() => {
+            loading.value = next.n;
+            if (shown === 0) /* what is there is seen at once, the rest when it is whole */
                 store.value = Object.assign(Object.create(Sensors.prototype), next);
-            });
-        }
+        });
+        shown = next.n;
     }});
     loadedAt = performance.now();
     batch(() => {
@@ -74,7 +75,7 @@ const columnsOf = s => [
 function Facet({s, rows, name, label})
 {
     const on = new Set(view.options.value[name] ?? []);
-    const values = facetOf(s, rows, name);
+    const values = useMemo(() => facetOf(s, rows, name), [s, rows, name]);
     const shown = [...values, ...[...on].filter(v => !values.some(([x]) => x === v)).map(v => [v, 0])].slice(0, 12);
     const turn = v => {
         on.has(v) ? on.delete(v) : on.add(v);
@@ -196,6 +197,14 @@ function Values({host, event, prog})
     </div>`;
 }
 
+/* Since when it is as it is. */
+function Since({host, sensor})
+{
+    const poll = usePoll(`since ${host} ${sensor}`, 10000, ({signal}) => directory('', {host, sensor}, {signal}));
+    const started = poll.value.value?.find(r => r.host === host && r.sensor === sensor)?.started;
+    return started && html`<span>since ${formatTime(Date.parse(started) * 1e3, {digits: 0})}</span>`;
+}
+
 function Chosen({row, onOrder})
 {
     const events = row.events ? row.events.split(',') : [];
@@ -204,7 +213,7 @@ function Chosen({row, onOrder})
     return html`<${Panel} title=${`${row.sensor} on ${row.host}`} class="chosen" aside=${html`<${Button} kind="quiet" icon="close" label="Close" onClick=${() => setOptions({at: undefined})} />`}>
         <div class="chosen-facts"><${State} state=${row.status} />${row.why && html`<span class="text-error">${row.why}</span>`}
             <span>${row.mode || 'mode not known'}${row.every_ms ? ', every ' + seconds(row.every_ms / 1e3) : ''}</span><span>${number(row.rate)} events/s</span><span>${count(row.consumers)} consumers</span>
-            <span>host ${row.host_state}</span>${row.started && html`<span>since ${formatTime(Date.parse(row.started) * 1e3, {digits: 0})}</span>`}${row.expected && html`<${Chip} look="info">expected<//>`}</div>
+            <span>host ${row.host_state}</span><${Since} host=${row.host} sensor=${row.sensor} />${row.expected && html`<${Chip} look="info">expected<//>`}</div>
         <div class="order-bar" role="group" aria-label="Orders">${Object.entries(ORDERS).map(([id, o]) => {
             const why = whyNot(id, [row], isAllowed);
             return html`<${Button} key=${id} kind=${o.grave ? 'danger' : 'plain'} aria-disabled=${why ? 'true' : undefined} title=${why || o.help} class=${cx(why && 'cannot')} onClick=${() => why ? say(why) : onOrder(id)}>${o.label}<//>`;
@@ -354,7 +363,7 @@ function Page()
 
     useKeys([{code: 'KeyF', label: 'Filter sensors', group: 'Sensors', run: () => search.current?.querySelector('input').focus()},
              {code: 'KeyV', label: 'Tree or table', group: 'Sensors', run: () => setOptions({tree: isTree ? undefined : true})}], [isTree]);
-    useEffect(() => tell('sensors', () => ({rows: s.n, shown: found.length, filterMs: lastFilterMs, loading: loading.peek()})), [s, found]);
+    useEffect(() => tell('sensors', () => ({rows: s.n, shown: found.length, text, filterMs: lastFilterMs, loading: loading.peek()})), [s, found]);
 
     if (s.n === 0 && list.state.value === 'loading')
         return html`<${Loading} title="Reading the directory …" />`;
@@ -368,7 +377,7 @@ function Page()
             ${list.state.value === 'stale' && html`<${Stale} error=${list.error.value} again=${list.again} />`}
             <div class="sensors-head" ref=${search}><${Field} label="Filter" hideLabel type="search" value=${options.q ?? ''} placeholder="Filter: words, host:node7, -idle, rate>10, age>60 …" onInput=${q => setOptions({q: q || undefined})} />
                 <div class="segments" role="group" aria-label="Shown as"><${Button} icon="table" pressed=${!isTree} onClick=${() => setOptions({tree: undefined})}>Table<//><${Button} icon="sensors" pressed=${isTree} onClick=${() => setOptions({tree: true})}>Tree<//></div>
-                <span class="note" role="status">${found.length === s.n ? `${count(s.n)} sensors` : `${count(found.length)} of ${count(s.n)}`}${loading.value ? ' so far …' : ''}</span>
+                <span class="note" role="status">${loading.value ? `${count(loading.value)} sensors so far …` : found.length === s.n ? `${count(s.n)} sensors` : `${count(found.length)} of ${count(s.n)}`}</span>
                 ${isMany && html`<${Button} kind="quiet" onClick=${() => { loadedAt = 0; list.again(); }}>Refresh<//>`}</div>
             <div class="facets"><${Facet} s=${s} rows=${found} name="status" label="Status" /><${Facet} s=${s} rows=${found} name="mode" label="Mode" /><${Facet} s=${s} rows=${found} name="domain" label="Domain" /></div>
             <div class="sensors-body">${isTree ? html`<${DirectoryTree} s=${s} rows=${found} selected=${at} onPick=${pick} onHost=${h => setOptions({q: 'host:' + h, tree: undefined})} />`

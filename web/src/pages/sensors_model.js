@@ -33,7 +33,23 @@ const TEXTS = ['host', 'domain', 'sensor', 'status', 'host_state', 'mode', 'why'
 const NUMBERS = ['every_ms', 'rate', 'consumers', 'age_ms'];
 const SEARCHED = ['host', 'domain', 'sensor', 'status', 'mode', 'why', 'events'];
 
-export const COLUMNS = ['host', 'domain', 'sensor', 'status', 'host_state', 'mode', 'every_ms', 'rate', 'consumers', 'age_ms', 'why', 'expected', 'events', 'schemas', 'started', 'last'];
+/* What is asked for: by format=columns of the gateway (docs/http.md), in which it comes a block of rows at a time. */
+export const COLUMNS = [...TEXTS, ...NUMBERS, 'expected'];
+
+/* The values of a block's column go to array[from …]: an array of them; or few different ones and which of them each row has; or one for all. */
+function fill(array, from, rows, column, of)
+{
+    if (Array.isArray(column)) {
+        for (let i = 0; i < rows; i++)
+            array[from + i] = of(column[i]);
+    } else if (column?.at) {
+        const few = column.of.map(of);
+        for (let i = 0; i < rows; i++)
+            array[from + i] = few[column.at[i]];
+    } else {
+        array.fill(of(column?.all), from, from + rows);
+    }
+}
 
 export class Sensors {
     constructor(room = 1024)
@@ -43,45 +59,35 @@ export class Sensors {
         this.texts = Object.fromEntries(TEXTS.map(name => [name, new Uint32Array(room)]));
         this.numbers = Object.fromEntries(NUMBERS.map(name => [name, new Float64Array(room)]));
         this.expected = new Uint8Array(room);
-        this.more = []; /* what only one row at a time is asked for: schemas, started, last */
     }
 
-    grow()
+    makeRoom(rows)
     {
-        const twice = a => {
-            const b = new a.constructor(a.length * 2);
+        const room = Math.max(rows, 2 * this.expected.length);
+        const longer = a => {
+            const b = new a.constructor(room);
             b.set(a);
             return b;
         };
         for (const name of TEXTS)
-            this.texts[name] = twice(this.texts[name]);
+            this.texts[name] = longer(this.texts[name]);
         for (const name of NUMBERS)
-            this.numbers[name] = twice(this.numbers[name]);
-        this.expected = twice(this.expected);
+            this.numbers[name] = longer(this.numbers[name]);
+        this.expected = longer(this.expected);
     }
 
-    /* A row of the directory. */
-    add(row)
+    /* Rows of the directory: {rows: how many, columns: {name: column}}. */
+    add({rows, columns})
     {
-        if (this.n === this.expected.length)
-            this.grow();
-        const i = this.n++;
+        const from = this.n;
+        if (from + rows > this.expected.length)
+            this.makeRoom(from + rows);
         for (const name of TEXTS)
-            this.texts[name][i] = this.words[name].add(row[name]);
+            fill(this.texts[name], from, rows, columns[name], v => this.words[name].add(v));
         for (const name of NUMBERS)
-            this.numbers[name][i] = none(row[name]) ? NaN : row[name];
-        this.expected[i] = row.expected ? 1 : 0;
-        this.more.push([row.schemas ?? '', row.started ?? '', row.last ?? '']);
-    }
-
-    /* By arrays, as SQL answers them: columns in the order of names. */
-    static of(names, rows)
-    {
-        const s = new Sensors(Math.max(1, rows.length));
-        const at = Object.fromEntries(names.map((name, i) => [name, i]));
-        for (const row of rows)
-            s.add(Object.fromEntries(COLUMNS.map(name => [name, row[at[name]]])));
-        return s;
+            fill(this.numbers[name], from, rows, columns[name], v => none(v) ? NaN : v);
+        fill(this.expected, from, rows, columns.expected, v => v ? 1 : 0);
+        this.n += rows;
     }
 
     text(name, i)
@@ -101,7 +107,6 @@ export class Sensors {
             out[name] = this.text(name, i);
         for (const name of NUMBERS)
             out[name] = Number.isNaN(this.numbers[name][i]) ? null : this.numbers[name][i];
-        [out.schemas, out.started, out.last] = this.more[i];
         return out;
     }
 

@@ -98,6 +98,36 @@ def case_life(work):
     assert out.returncode == 0, out.stdout
 
 
+BOTH = """
+rule %s {
+    query = "SELECT p.host AS host, p.degrees AS degrees FROM heat_latest p JOIN heat_latest b ON b.host = 'backup' \
+WHERE p.host = 'primary' AND p.degrees > 80 AND b.degrees > 80"
+    every = 200ms  fresh = 1h  trust = {"heat"}  quiet = {"%s"}  on_fire = {"note"}  on_clear = {"note"}
+}
+"""
+
+
+def case_overview(work):
+    """An overview monitor (JM-7): one of two hosts is no matter, both are, and only by night: now, or not now."""
+    hours = lambda begin, end: "-".join(time.strftime("%H:%M", time.localtime(time.time() + 3600 * h)) for h in (begin, end))
+    gateway = gateway_of(work)
+    hot = 'rule hot { query = "SELECT host FROM heat_latest WHERE degrees > 80"  every = 200ms  fresh = 1h }'
+    guard = Guard(GUARD, work, "unix:" + gateway.socket, "default_rules = false\n" + note_action(work) + hot +
+                  BOTH % ("night", hours(4, 8)) + BOTH % ("day", hours(-4, 4))).start()
+    wait_for(lambda: "listening" in guard.log(), "a subscription")
+    heat(gateway, "backup", 20)
+    heat(gateway, "primary", 90)
+    wait_for(lambda: states(guard) == {("hot", "primary"): "firing"}, "the one that is hot, and nothing else")
+    assert not notes(work), notes(work)
+    heat(gateway, "backup", 95)
+    wait_for(lambda: notes(work) == [["fire", "night", "primary", "90"]], "a page by night")
+    wait_for(lambda: states(guard).get(("day", "primary")) == "firing", "the same by day")
+    heat(gateway, "backup", 30)
+    wait_for(lambda: states(guard).get(("day", "primary")) == states(guard).get(("night", "primary")) == "cleared", "its end")
+    wait_for(lambda: len(notes(work)) == 2, "the end of the page")
+    assert notes(work) == [["fire", "night", "primary", "90"], ["clear", "night", "primary", "90"]], notes(work)
+
+
 def case_restart(work):
     """kill -9 while it fires: no second fire; what happened meanwhile is found; one clear."""
     gateway = gateway_of(work)

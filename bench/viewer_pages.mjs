@@ -215,9 +215,8 @@ function cpuOf(pid)
 }
 
 /* So many hosts with a sensor each, whose events come, too: every text and number of a row is there. */
-async function fillDirectory(grid, workers, n)
+async function fillDirectory(grid, workers, n, began)
 {
-    const began = Date.now();
     const heard = async () => {
         const text = await (await grid.api('/api/v1/directory?sensor=emulator&format=columns&columns=age_ms')).text();
         return text.trim().split('\n').map(line => JSON.parse(line)).filter(block => block.columns)
@@ -236,14 +235,15 @@ async function fillDirectory(grid, workers, n)
  * in which what passes is shown. Both by the page's own clock. */
 async function sensors(browser, grid, n)
 {
+    const began = Date.now();
     const workers = start('bench/workers', ['-g', `tcp://127.0.0.1:${grid.port}`, '-n', String(n), '--relay', '1000', '--sensors', '1', '--events', String(Math.ceil(n / 10)), '--block', '1', '--time', '600s']);
     const page = await openPage(browser, grid);
     const cdp = await page.context().newCDPSession(page);
     await cdp.send('Performance.enable', {timeDomain: 'threadTicks'});
     const busy = async () => 1000 * (await cdp.send('Performance.getMetrics')).metrics.find(m => m.name === 'TaskDuration').value;
     try {
-        const took = await fillDirectory(grid, workers, n);
-        say({note: `sensors: ${n} have been heard after ${took.toFixed(0)} s`});
+        const took = await fillDirectory(grid, workers, n, began);
+        say({note: `sensors: ${n} have been heard within ${took.toFixed(0)} s of the emulator's start`});
         const gateway = Number(/gateway +(\d+)/.exec(grid.out)[1]);
         const lists = [];
         for (let i = 0; i < 3; i++) {
@@ -256,7 +256,7 @@ async function sensors(browser, grid, n)
                 const began = performance.now();
                 let first = 0;
                 const look = () => {
-                    const rows = document.querySelectorAll('main tbody tr:not(.space)').length;
+                    const rows = document.querySelectorAll('.sensors-body tbody tr:not(.space)').length; /* not those of the page before */
                     const said = document.querySelector('.sensors-head [role=status]')?.textContent ?? '';
                     if (rows && !first)
                         first = performance.now() - began;

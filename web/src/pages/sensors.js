@@ -356,7 +356,6 @@ function Page()
         lastFilterMs = performance.now() - began;
         return sorted;
     }, [s, text, JSON.stringify([options.status, options.mode, options.domain]), options.sort, options.down]);
-    const rows = useMemo(() => Array.from(found), [found]);
     const columns = useMemo(() => columnsOf(s), [s]);
     const at = useMemo(() => options.at === undefined ? -1 : findKey(s, options.at), [s, options.at]);
     const isTree = options.tree === true;
@@ -381,7 +380,7 @@ function Page()
                 ${isMany && html`<${Button} kind="quiet" onClick=${() => { loadedAt = 0; list.again(); }}>Refresh<//>`}</div>
             <div class="facets"><${Facet} s=${s} rows=${found} name="status" label="Status" /><${Facet} s=${s} rows=${found} name="mode" label="Mode" /><${Facet} s=${s} rows=${found} name="domain" label="Domain" /></div>
             <div class="sensors-body">${isTree ? html`<${DirectoryTree} s=${s} rows=${found} selected=${at} onPick=${pick} onHost=${h => setOptions({q: 'host:' + h, tree: undefined})} />`
-                : html`<${Table} label="Sensors" columns=${columns} rows=${rows} isSorted sort=${options.sort ? {by: options.sort, down: options.down === true} : null} onSort=${x => setOptions({sort: x.by, down: x.down || undefined})}
+                : html`<${Table} label="Sensors" columns=${columns} rows=${found} isSorted sort=${options.sort ? {by: options.sort, down: options.down === true} : null} onSort=${x => setOptions({sort: x.by, down: x.down || undefined})}
                     rowKey=${i => i} selected=${at} onPick=${pick} empty=${`None of ${count(s.n)} sensors passes the filter.`} />`}</div>
         </div>
         ${at >= 0 && html`<${Chosen} key=${options.at} row=${s.row(at)} onOrder=${setOrder} />`}

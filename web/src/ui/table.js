@@ -47,7 +47,7 @@ export function filtered(rows, columns, filter)
     return rows.filter((_, i) => words.every(w => all[i].includes(w)));
 }
 
-/* sort: {by: column id, down}; kept by the table unless onSort is given. isSorted: rows are in that order already. rowKey(row), rowClass(row), onOpen(row), onPick(row). */
+/* rows: an array, also of numbers (TypedArray). sort: {by: column id, down}; kept by the table unless onSort is given. isSorted: rows are in that order already. rowKey(row), rowClass(row), onOpen(row), onPick(row). */
 export function Table({label, columns, rows, filter = '', sort: given, onSort, isSorted, rowKey, rowClass, selected, onOpen, onPick, max, empty, class: more})
 {
     const [own, setOwn] = useState(given ?? null);
@@ -115,7 +115,7 @@ export function Table({label, columns, rows, filter = '', sort: given, onSort, i
                 ${c.value ? html`<button type="button" onClick=${() => turn(c)}>${c.label}${sort?.by === c.id && html`<${Icon} name=${sort.down ? 'down' : 'up'} />`}</button>` : c.label}</th>`)}</tr></thead>
             <tbody>
                 ${first > 0 && html`<tr class="space" aria-hidden="true" style=${{height: first * ROW_PX + 'px'}}><td colspan=${columns.length}></td></tr>`}
-                ${list.slice(first, last).map((row, i) => html`<tr key=${rowKey ? rowKey(row) : first + i} id=${id + (first + i)} aria-rowindex=${first + i + 2}
+                ${Array.from(list.slice(first, last), (row, i) => html`<tr key=${rowKey ? rowKey(row) : first + i} id=${id + (first + i)} aria-rowindex=${first + i + 2}
                     class=${cx(rowClass?.(row), first + i === at && 'at', canOpen && 'can')} aria-selected=${selected !== undefined && rowKey ? rowKey(row) === selected : undefined}
                     onClick=${() => { setAt(first + i); onPick?.(row); }} onDblClick=${() => onOpen?.(row)}>
                     ${columns.map(c => html`<td key=${c.id} class=${c.end && 'end'}>${c.cell ? c.cell(row) : text(c.value(row))}</td>`)}</tr>`)}

@@ -340,7 +340,8 @@ static const struct config_key gateway_keys[] = {
     {.name = "state_dir",
      .type = CONFIG_PATH,
      .offset = GATEWAY(state_dir),
-     .help = "keeps the journal and the hashes of join tokens. Default: `/var/lib/gridline/gateway` for "
+     .help = "keeps the journal and the hashes of join tokens and of the viewer's sessions. Default: "
+             "`/var/lib/gridline/gateway` for "
              "root, else "
              "`gridline/gateway` in $XDG_STATE_HOME or ~/.local/state; none where only journal is given"},
     {.name = "run_dir",

@@ -16,6 +16,8 @@ const QUESTION = `SELECT (SELECT sum(lost) + sum(refused) + sum(too_old) + sum(n
     (SELECT count(*) FROM faults WHERE state = 'firing') AS firing,
     (SELECT count(*) FROM sensors WHERE status = 'failed') AS failed`;
 
+const FIRING = `SELECT count(*) AS firing FROM faults WHERE state = 'firing'`;
+
 /* Hosts whose agent has refused its newest configuration and goes on with the one before. */
 const REFUSED = `SELECT host, why, state, max(time) FROM agent_state WHERE time > at('now-30d') AND state IN ('refused', 'reloaded', 'started') GROUP BY host`;
 
@@ -32,7 +34,7 @@ function noStatus(e)
 }
 
 /* Of very many hosts, sensors and accounts the gateway would have to make tables for the question: then they are counted once a minute, and where that is too much
- * for it (422), what it knows without counting has to do. */
+ * for it (422), what is firing is asked alone, and the chip says that the rest is not counted. */
 let counted = null, countedAt = 0;
 
 async function countsOf(status, options)
@@ -45,7 +47,8 @@ async function countsOf(status, options)
     } catch (e) {
         if (e.status !== 422)
             throw e;
-        counted = {hosts: status?.['directory.hosts']};
+        const [faults] = await sqlObjects(FIRING, options).catch(() => [{}]);
+        counted = {hosts: status?.['directory.hosts'], isPartial: true, ...faults};
     }
     countedAt = performance.now();
     return counted;
@@ -85,13 +88,15 @@ const summary = computed(() => {
         parts.push(`${count(s.hosts)} ${s.hosts === 1 ? 'host' : 'hosts'}`);
     if (s.failed)
         parts.push(`${s.failed} failed`);
+    if (s.isPartial)
+        parts.push('losses and silent hosts not counted: too many');
     if (s.behind > BEHIND)
         parts.push(`archive ${count(s.behind)} behind`);
     const refused = configs?.value.value?.length;
     if (refused)
         parts.push(`${refused} ${refused === 1 ? 'configuration' : 'configurations'} refused`);
     parts.push(`${Math.round(s.took)} ms`);
-    const look = s.firing || s.silent ? 'error' : s.lost || s.failed || s.behind > BEHIND || refused ? 'warn' : 'ok';
+    const look = s.firing || s.silent ? 'error' : s.lost || s.failed || s.isPartial || s.behind > BEHIND || refused ? 'warn' : 'ok';
     return {look, icon: look === 'ok' ? 'ok' : look === 'warn' ? 'triangle' : 'cross', parts};
 });
 

@@ -445,6 +445,21 @@ def raw(site, data, until=None, seconds=60):
         s.close()
 
 
+def all_places(site):
+    """530 connections that say nothing: how long that took, and how many were told that there is no place."""
+    began = time.monotonic()
+    many = [socket.create_connection((site.host, site.port), source_address=(f"127.0.1.{n % 17 + 1}", 0)) for n in range(530)]
+    answers = 0
+    for s in many[512:]:
+        s.settimeout(60)
+        answers += s.recv(100).startswith(b"HTTP/1.1 503")
+    took = time.monotonic() - began
+    for s in many:
+        s.close()
+    wait_for(lambda: site.ask("/livez")[0] == 200, "room again")
+    return took, answers
+
+
 def case_limits(work):
     """Headers, body, address, connections of an address, slow requests; and the gateway goes on."""
     site = Site(work)
@@ -504,15 +519,11 @@ def case_limits(work):
     wait_for(lambda: site.ask("/livez")[0] == 200, "room again")
     assert metrics(site)["gridline_http_connections_turned_away_total"] >= 1
     # 512 of all, from many addresses of this host; those beyond are told
-    many = [socket.create_connection((site.host, site.port), source_address=(f"127.0.1.{n % 17 + 1}", 0)) for n in range(530)]
-    answers = 0
-    for s in many[512:]:
-        s.settimeout(60)
-        answers += s.recv(100).startswith(b"HTTP/1.1 503")
-    assert answers == 18, answers
-    for s in many:
-        s.close()
-    wait_for(lambda: site.ask("/livez")[0] == 200, "room again")
+    for _ in range(5):
+        took, answers = all_places(site)
+        if took < 8:
+            break  # else the first had their ten seconds while the last came, and there was room again
+    assert answers == 18, (took, answers)
     # pipelining, keep-alive, HEAD, HTTP/1.0
     two = raw(site, b"GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\nGET /readyz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
     assert two.count(b"HTTP/1.1 200") == 2 and two.count(b"ok\n") == 2

@@ -17,7 +17,7 @@ const median = list => [...list].sort((a, b) => a - b)[list.length >> 1];
 const percentile = (list, p) => [...list].sort((a, b) => a - b)[Math.min(list.length - 1, Math.floor(p * list.length))];
 
 /* Seconds of CPU that Chromium's pages and its GPU process have had: true on a busy machine, too. */
-async function cpuOf(browser)
+async function browserCpu(browser)
 {
     const session = await browser.newBrowserCDPSession();
     const {processInfo} = await session.send('SystemInfo.getProcessInfo');
@@ -101,7 +101,7 @@ async function draw(browser, grid)
             const zoom = [1, 0.5, 0.25, 0.1][i % 4], width = (to - from) * zoom, at = from + (to - from - width) * ((i * 7) % 10) / 10;
             return [at, at + width];
         });
-        const began = await cpuOf(browser);
+        const began = await browserCpu(browser);
         const drawn = await page.evaluate(async ranges => {
             const b = window.__gridline.bench, redraws = [];
             for (const [start, end] of ranges) {
@@ -110,7 +110,7 @@ async function draw(browser, grid)
             }
             return redraws;
         }, ranges);
-        const cpuMs = 1000 * (await cpuOf(browser) - began) / rounds;
+        const cpuMs = 1000 * (await browserCpu(browser) - began) / rounds;
         const own = await threadMs(page, ranges.map(range => () => page.evaluate(([start, end]) => window.__gridline.bench.redraw(start, end), range)));
         return page.evaluate(async ({from, to, more}) => {
             const b = window.__gridline.bench, whole = [];
@@ -155,9 +155,9 @@ async function map(browser, grid)
     await page.goto(grid.http + '/?bench=1#/map?last=5m');
     await page.waitForFunction(() => window.__gridline?.bench?.map);
     await settle(page);
-    const began = await cpuOf(browser);
+    const began = await browserCpu(browser);
     const r = await page.evaluate(() => window.__gridline.bench.map(500, 5000, 20)); /* there are calls for half a minute */
-    say({note: `map: ${JSON.stringify(r)}; CPU ${(1000 * (await cpuOf(browser) - began) / (20 * r.fps)).toFixed(1)} ms a frame, with the first drawing`});
+    say({note: `map: ${JSON.stringify(r)}; CPU ${(1000 * (await browserCpu(browser) - began) / (20 * r.fps)).toFixed(1)} ms a frame, with the first drawing`});
     say({name: 'map_fps', value: r.fps});
     await page.context().close();
 }
@@ -227,7 +227,7 @@ async function soak(browser, grid, seconds)
 /* ---- many sensors ---- */
 
 /* CPU time of a process, ms. */
-function cpuOf(pid)
+function processMs(pid)
 {
     const after = readFileSync(`/proc/${pid}/stat`, 'utf8').split(') ')[1].split(' ');
     return 10 * (Number(after[11]) + Number(after[12]));
@@ -270,7 +270,7 @@ async function sensors(browser, grid, n)
             await page.goto(grid.http + '/#/sql'); /* which asks for nothing by itself */
             await page.waitForFunction(() => window.__gridline?.debug().signedIn === 'in');
             await settle(page);
-            const before = cpuOf(gateway), busyBefore = await busy(), begin = Date.now();
+            const before = processMs(gateway), busyBefore = await busy(), begin = Date.now();
             const listed = await page.evaluate(n => new Promise(done => {
                 const began = performance.now();
                 let first = 0;
@@ -285,7 +285,7 @@ async function sensors(browser, grid, n)
                 location.hash = '#/sensors?last=5m';
                 look();
             }), n);
-            const cpu = cpuOf(gateway) - before, script = await busy() - busyBefore;
+            const cpu = processMs(gateway) - before, script = await busy() - busyBefore;
             lists.push(listed.all / 1000);
             say({note: `sensors: “${listed.said}” after ${listed.all.toFixed(0)} ms, the first rows after ${listed.first.toFixed(0)}; CPU of the gateway ${cpu} ms, of the page's thread ${script.toFixed(0)}, in ${Date.now() - begin}`});
         }

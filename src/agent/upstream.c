@@ -315,6 +315,7 @@ void upstream_mark(struct upstream *u, const char *sensor, struct slice position
 
 void upstream_flush(struct upstream *u)
 {
+    u->has_flushed = true;
     upstream_send_packet(u);
     if (block_writer_count(u->block))
         finish_block(u, (struct slice){"", 0}, (struct slice){"", 0});

@@ -83,6 +83,7 @@ struct upstream {
     uint32_t connection; /* counts them and begin_samples: streams are announced anew */
     uint32_t n_up;       /* counts connections */
     bool is_down;
+    bool has_flushed; /* since the last look at the lease: we are awake for a round */
     bool is_unix, has_tls, is_trusted; /* is_trusted: orders are taken */
     struct sockaddr_storage peer;
     uint64_t control_refused;

@@ -461,6 +461,32 @@ static void test_registers_and_renews(void **state)
     world_close(&w);
 }
 
+/* A renewal goes with a round that comes a little before it: one wake-up less. Without a round it waits for its time. */
+static void test_renews_with_a_round(void **state)
+{
+    struct world w;
+    struct slice payload;
+    struct frame_register r;
+    (void)state;
+    world_open(&w);
+    start(&w);
+    until(&w, fake_next(&w.g[0], FRAME_REGISTER, &payload));
+    assert_int_equal(frame_get_register(payload, &r), 0);
+    lease_as(&w, &w.g[0], &(struct frame_lease){.t0_ns = r.t0_ns});
+    until(&w, w.leases == 1);
+    pass(&w, RENEW - RENEW / 10 - 1);
+    upstream_flush(w.u);
+    settle(&w);
+    assert_int_equal(fake_count(&w.g[0], FRAME_RENEW), 0); /* too early */
+    pass(&w, 1);
+    settle(&w);
+    assert_int_equal(fake_count(&w.g[0], FRAME_RENEW), 0); /* no round */
+    upstream_flush(w.u);
+    settle(&w);
+    assert_int_equal(fake_count(&w.g[0], FRAME_RENEW), 1);
+    world_close(&w);
+}
+
 static void use_both(struct world *w, char addresses[160])
 {
     (void)snprintf(addresses, 160, "%s,%s", w->g[0].address, w->g[1].address);
@@ -1009,6 +1035,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_registers_and_renews),
+        cmocka_unit_test(test_renews_with_a_round),
         cmocka_unit_test(test_refused_is_the_next_one),
         cmocka_unit_test(test_silence_is_the_next_one),
         cmocka_unit_test(test_unknown_registers_again),

@@ -132,8 +132,8 @@ class Place:
         self.probe = self.work + "/probe"
         shutil.copy(PROBE, self.probe)
 
-    def act(self, actuator, settings, data=(), left_s=30, raw=None, env=None):
-        p = subprocess.run([ACT], input=encode(actuator, settings, data, left_s) if raw is None else raw, stdout=subprocess.PIPE,
+    def act(self, actuator, settings, data=(), left_s=30, raw=None, env=None, program=None):
+        p = subprocess.run([program or ACT], input=encode(actuator, settings, data, left_s) if raw is None else raw, stdout=subprocess.PIPE,
                            stderr=subprocess.PIPE, cwd=self.here, timeout=LIMIT_S, env=env)
         self.errors = p.stderr
         return Reply(p.stdout, p.returncode)
@@ -384,8 +384,12 @@ def case_kill_name(place):
             assert victim.wait(LIMIT_S) == -signal.SIGTERM
             assert bystander.poll() is None
             place.check_quiet()
-        for value in TOO_LONG + [b"1", b"-1", b"gridline-act"]:
+        for value in TOO_LONG + [b"1", b"-1"]:
             assert place.act("kill", [("name", "{v}")], [(b"v", value)]).code == -errno.ENOENT
+        itself = f"itself-{os.getpid()}"  # a name that no other test's has
+        os.symlink(ACT, f"{place.work}/{itself}")
+        r = place.act("kill", [("name", "{v}")], [(b"v", itself.encode())], program=f"{place.work}/{itself}")
+        assert r.code == -errno.ENOENT, r.text
     finally:
         bystander.kill()
         bystander.wait()

@@ -53,6 +53,8 @@ struct archiver {
     bool has_item;
     uint64_t record;   /* the one that is being appended; 0 = none */
     int trouble;       /* the error said last; 0 = all is well */
+    int unread, unwritten; /* why nothing can be read from the journal, or flushed; until it can be again */
+    uint64_t n_flushes;    /* those that were seen to succeed */
     size_t n_troubles; /* of the catalogue, that have been said */
 };
 
@@ -116,6 +118,18 @@ static bool keep_up(struct archiver *a)
     return r > 0;
 }
 
+/* Between two tries nothing is wrong that could be told by a result: it is well again when a flush has succeeded. */
+static void note_written(struct archiver *a, int r)
+{
+    struct archive_counts counts;
+    archive_counts(a->archive, &counts);
+    if (r < 0)
+        a->unwritten = r;
+    else if (counts.flushes != a->n_flushes)
+        a->unwritten = 0;
+    a->n_flushes = counts.flushes;
+}
+
 static void tick(struct archiver *a)
 {
     int r = archive_tick(a->archive, clock_mono_ns(), clock_utc_ns());
@@ -123,8 +137,9 @@ static void tick(struct archiver *a)
         r = archive_flush(a->archive);
     if (r == -ESTALE)
         read_again(a);
+    note_written(a, r == -ESTALE ? -EIO : r);
     say_troubles(a);
-    say(a, r == -ESTALE ? -EIO : r, "can't be written");
+    say(a, a->unwritten ? a->unwritten : a->unread, a->unwritten ? "can't be written" : "can't go on");
     publish(a);
     archive_state_look(&a->state, a->archive, a->trouble);
 }
@@ -221,17 +236,20 @@ static bool read_some(struct archiver *a, uint64_t number, uint64_t settled)
         if (r < 0)
             break;
         if (r == 0) {
+            a->unread = 0;
             end_reading(a, settled);
             return false;
         }
         bool is_next = a->item.first != a->record;
         if (is_next)
             end_record(a);
-        if (is_next && n >= BETWEEN_TICKS)
+        if (is_next && n >= BETWEEN_TICKS) {
+            a->unread = 0;
             return true;
+        }
         r = take(a);
     }
-    say(a, r, "can't go on");
+    a->unread = r;
     return false;
 }
 

@@ -22,8 +22,9 @@
 enum {
     RENEW_MIN_MS = 50, /* whatever a gateway says */
     LEASE_MIN_MS = 200,
-    AGAIN_MS = 100,  /* a renewal that could not be sent is tried again */
-    EARLY_PART = 10, /* of the time between renewals: so much earlier with a round of samples, which saves a wake-up */
+    AGAIN_MS = 100, /* a renewal that could not be sent is tried again */
+    EARLY_PART =
+        10, /* of the time between renewals: so much earlier with a round of samples, which saves a wake-up */
     NO_ANSWER = 0xff /* besides enum lease_status */
 };
 

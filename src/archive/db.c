@@ -308,8 +308,8 @@ static int settle(const char *path)
     return r == -ENOENT ? 0 : r;
 }
 
-/* A file whose head has a version above what SQLite knows is only read, though it may be written: nobody but damage
- * made it so. */
+/* A file whose head has a version above what SQLite knows is only read, though it may be written: nobody but
+ * damage made it so. */
 static int check_writable(sqlite3 *db, const char *path)
 {
     if (sqlite3_db_readonly(db, "main") != 1)

@@ -51,11 +51,11 @@ struct archiver {
     struct journal_batches *batches;
     struct journal_batch item; /* the next, if has_item */
     bool has_item;
-    uint64_t record;   /* the one that is being appended; 0 = none */
-    int trouble;       /* the error said last; 0 = all is well */
+    uint64_t record;       /* the one that is being appended; 0 = none */
+    int trouble;           /* the error said last; 0 = all is well */
     int unread, unwritten; /* why nothing can be read from the journal, or flushed; until it can be again */
     uint64_t n_flushes;    /* those that were seen to succeed */
-    size_t n_troubles; /* of the catalogue, that have been said */
+    size_t n_troubles;     /* of the catalogue, that have been said */
 };
 
 /* ---------------------------------------------------------------- what is said */
@@ -118,7 +118,8 @@ static bool keep_up(struct archiver *a)
     return r > 0;
 }
 
-/* Between two tries nothing is wrong that could be told by a result: it is well again when a flush has succeeded. */
+/* Between two tries nothing is wrong that could be told by a result: it is well again when a flush has
+ * succeeded. */
 static void note_written(struct archiver *a, int r)
 {
     struct archive_counts counts;

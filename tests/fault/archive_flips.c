@@ -387,7 +387,8 @@ static void test_flips(void **state)
     each_place(flip, "flips", SHORT_FLIPS, true);
 }
 
-/* The head of every SQLite file, each byte: versions, among them the one above which SQLite only reads a file. */
+/* The head of every SQLite file, each byte: versions, among them the one above which SQLite only reads a
+ * file. */
 static void test_heads(void **state)
 {
     (void)state;

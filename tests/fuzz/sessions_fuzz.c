@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sessions that are kept over a restart: any bytes, as they are and with the checksum that they should have. What is taken
- * has names that end, and is the same when it was written and read again. */
+/* Sessions that are kept over a restart: any bytes, as they are and with the checksum that they should have.
+ * What is taken has names that end, and is the same when it was written and read again. */
 #include "base/crc32c.h"
 #include "gateway/sign_in_file.h"
 

@@ -461,7 +461,8 @@ static void test_registers_and_renews(void **state)
     world_close(&w);
 }
 
-/* A renewal goes with a round that comes a little before it: one wake-up less. Without a round it waits for its time. */
+/* A renewal goes with a round that comes a little before it: one wake-up less. Without a round it waits for
+ * its time. */
 static void test_renews_with_a_round(void **state)
 {
     struct world w;

@@ -359,6 +359,58 @@ struct num num_classify(struct slice s)
     return (struct num){NUM_FLOAT, {.f = v}};
 }
 
+enum { WRITTEN_MAX = 64 }; /* bytes; what is longer is no number that a person or printf wrote */
+
+/* As printf writes them; the canonical forms are num_classify's. */
+static struct num written_special(struct slice s)
+{
+    if (slice_eq(s, SLICE_LIT("nan")) || slice_eq(s, SLICE_LIT("-nan")))
+        return (struct num){NUM_FLOAT, {.f = NAN}};
+    if (slice_eq(s, SLICE_LIT("inf")))
+        return (struct num){NUM_FLOAT, {.f = INFINITY}};
+    if (slice_eq(s, SLICE_LIT("-inf")))
+        return (struct num){NUM_FLOAT, {.f = -INFINITY}};
+    return (struct num){NUM_NOT, {0}};
+}
+
+struct num num_written(struct slice s)
+{
+    struct num r = num_classify(s);
+    if (r.is != NUM_NOT || s.n == 0 || s.n > WRITTEN_MAX)
+        return r;
+    size_t i = s.p[0] == '-' || s.p[0] == '+', whole = i;
+    while (i < s.n && s.p[i] >= '0' && s.p[i] <= '9')
+        i++;
+    size_t n_whole = i - whole, n_fraction = 0;
+    bool has_point = i < s.n && s.p[i] == '.', has_exponent = false, has_sign = false;
+    if (has_point) {
+        size_t from = ++i;
+        while (i < s.n && s.p[i] >= '0' && s.p[i] <= '9')
+            i++;
+        n_fraction = i - from;
+    }
+    if (n_whole + n_fraction == 0)
+        return written_special(s);
+    if (i < s.n && (s.p[i] == 'e' || s.p[i] == 'E')) {
+        has_exponent = true;
+        has_sign = ++i < s.n && (s.p[i] == '-' || s.p[i] == '+');
+        size_t from = i += has_sign;
+        while (i < s.n && s.p[i] >= '0' && s.p[i] <= '9')
+            i++;
+        if (i == from)
+            return r;
+    }
+    bool is_minus_zero = n_whole == 1 && s.n == 2 && s.p[0] == '-' && s.p[1] == '0';
+    bool is_number = has_point || (has_exponent && has_sign) || is_minus_zero;
+    if (i < s.n || !is_number || (n_whole > 1 && s.p[whole] == '0'))
+        return r;
+    char z[WRITTEN_MAX + 1];
+    memcpy(z, s.p, s.n);
+    z[s.n] = '\0';
+    double v = parse_slow(z);
+    return isfinite(v) ? (struct num){NUM_FLOAT, {.f = v}} : r;
+}
+
 struct unit {
     const char *name;
     double factor;

@@ -37,6 +37,12 @@ struct num {
 };
 struct num num_classify(struct slice s);
 
+/* The value of a text that is written as people and printf write numbers, canonical or not: 0.50, .50, 5., -0, +0.25,
+ * 1e-05, 1.50E+03, nan, inf, -inf. Not numbers, because they name things more often than they count them: leading zeros
+ * (080), a '+' before a whole number (+4930123), a whole mantissa with an unsigned exponent (12e4, unless canonical),
+ * hexadecimal, integers beyond 64 bits, values beyond double. NUM_NOT: not a number. */
+struct num num_written(struct slice s);
+
 /* A size: 10, 10k, 2M, 4G (powers of 1000) or KiB MiB GiB (of 1024). */
 int num_parse_size(struct slice s, uint64_t *out);
 /* A duration: 10s, 5m, 2h, 1d, 250ms, 10us, 5ns; a plain number is seconds. In ns. */

@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "event/event.h"
 
+#include "base/num.h"
+
 const char *value_type_name(uint8_t type)
 {
-    static const char *const names[VALUE_TYPES] = {"none", "int", "uint", "float", "bool", "text", "bytes"};
+    static const char *const names[VALUE_TYPES] = {"none", "int", "uint", "float", "bool", "text", "bytes",
+                                                   "number"};
     return type < VALUE_TYPES ? names[type] : "unknown";
 }
 
@@ -33,4 +36,59 @@ bool event_eq(const struct event *a, const struct event *b)
         if (a->values[i].type != VALUE_NONE && !value_eq(a->values[i], event_get(b, a->schema->fields[i].name)))
             return false;
     return true;
+}
+
+struct value value_untyped(struct slice s)
+{
+    char c = s.n ? s.p[0] : '\0';
+    if (c == 't' && slice_eq(s, SLICE_LIT("true")))
+        return value_bool(true);
+    if (c == 'f' && slice_eq(s, SLICE_LIT("false")))
+        return value_bool(false);
+    if (c > '9' && c != 'N' && c != 'I' && c != 'n' && c != 'i')
+        return value_text(s);
+    struct num num = num_classify(s);
+    switch (num.is) {
+    case NUM_INT:
+        return value_int(num.i);
+    case NUM_UINT:
+        return value_uint(num.u);
+    case NUM_FLOAT:
+        return value_float(num.f);
+    case NUM_NOT:
+    default:
+        return (struct value){
+            .p = s.p, .n = (uint32_t)s.n, .type = num_written(s).is == NUM_NOT ? VALUE_TEXT : VALUE_NUMBER};
+    }
+}
+
+struct value value_number(struct value v)
+{
+    if (v.type != VALUE_NUMBER)
+        return value_is_text(v.type) ? value_none() : v;
+    struct num num = num_written(value_slice(v));
+    return num.is == NUM_FLOAT  ? value_float(num.f)
+           : num.is == NUM_INT  ? value_int(num.i)
+           : num.is == NUM_UINT ? value_uint(num.u)
+                                : value_none();
+}
+
+struct slice value_spelling(const struct value *v, char buf[VALUE_SPELLING_MAX])
+{
+    switch (v->type) {
+    case VALUE_INT:
+        return slice_of(buf, num_print_int(buf, v->i));
+    case VALUE_UINT:
+        return slice_of(buf, num_print_uint(buf, v->u));
+    case VALUE_FLOAT:
+        return slice_of(buf, num_print_float(buf, v->f));
+    case VALUE_BOOL:
+        return v->u ? SLICE_LIT("true") : SLICE_LIT("false");
+    case VALUE_TEXT:
+    case VALUE_BYTES:
+    case VALUE_NUMBER:
+        return value_slice(*v);
+    default:
+        return SLICE_LIT("");
+    }
 }

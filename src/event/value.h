@@ -18,7 +18,10 @@ enum value_type {
     VALUE_BOOL = 4,
     VALUE_TEXT = 5, /* UTF-8, may hold any character, NUL too */
     VALUE_BYTES = 6,
-    VALUE_TYPES = 7
+    VALUE_NUMBER = 7, /* a number as it was written by an untyped source: text that num_written takes and that is not
+                       * canonical (0.50, 1e-05). Kept and compared as text, so that its spelling stays; counts as a
+                       * number (value_number) */
+    VALUE_TYPES = 8
 };
 
 struct value {
@@ -64,9 +67,10 @@ static inline struct slice value_slice(struct value v)
 {
     return (struct slice){v.p, v.n};
 }
+/* Is a value of that type kept as bytes (p, n)? */
 static inline bool value_is_text(uint8_t type)
 {
-    return type == VALUE_TEXT || type == VALUE_BYTES;
+    return type == VALUE_TEXT || type == VALUE_BYTES || type == VALUE_NUMBER;
 }
 
 /* Same type and same value. All NaNs are equal; 0.0 and -0.0 are not. */
@@ -79,7 +83,18 @@ static inline bool value_eq(struct value a, struct value b)
     return a.u == b.u || (a.type == VALUE_FLOAT && isnan(a.f) && isnan(b.f));
 }
 
-/* "int", "uint", "float", "bool", "text", "bytes". */
+/* "int", "uint", "float", "bool", "text", "bytes", "number". */
 const char *value_type_name(uint8_t type);
+
+/* What a text of an untyped source means: a canonical number is an int, uint or float; true and false are bools; another
+ * spelling of a number is a VALUE_NUMBER; all else is text. Borrows s. */
+struct value value_untyped(struct slice s);
+/* The value as a number: int, uint, float and bool are themselves, a VALUE_NUMBER is the float (or int) that it spells;
+ * VALUE_NONE for text and bytes, also for text that looks like a number: somebody quoted it. */
+struct value value_number(struct value v);
+/* The value as text: the spelling of a number, "true" or "false", the text itself, bytes as they are. Borrows v's bytes or
+ * buf. The identity of a value (stream keys, ids of lifelines) is this text. */
+enum { VALUE_SPELLING_MAX = 32 };
+struct slice value_spelling(const struct value *v, char buf[VALUE_SPELLING_MAX]);
 
 #endif

@@ -48,7 +48,7 @@ static struct table *find_table(struct slice name)
         recorded_fail("too many event names");
     t = mem_alloc(sizeof *t);
     t->streams = mem_alloc(STREAMS_MAX * sizeof *t->streams);
-    t->def = (struct table_def){arena_copy(&data->names, name), t->columns, 0};
+    t->def = (struct table_def){.name = arena_copy(&data->names, name), .columns = t->columns};
     (void)map_put(&table_of, t->def.name,
                   t); /* no memory: the next lookup makes it again, and the run fails */
     return data->tables[data->n_tables++] = t;

@@ -6,6 +6,7 @@
  * a key made and looked up. */
 #include "archive/archive_internal.h"
 
+#include "base/clock.h"
 #include "base/mem.h"
 
 #include <errno.h>
@@ -103,6 +104,19 @@ int table_name_order(struct slice a, struct slice b)
     return order ? order : (a.n > b.n) - (a.n < b.n);
 }
 
+const struct table_def *table_list_find(const struct table_list *l, struct slice name)
+{
+    size_t low = 0, high = l->n;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (table_name_order(l->defs[middle]->name, name) < 0)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low < l->n && slice_eq(l->defs[low]->name, name) ? l->defs[low] : NULL;
+}
+
 struct table_list *table_list_create(struct catalog *c)
 {
     size_t n = catalog_tables(c);
@@ -119,13 +133,13 @@ struct table_list *table_list_create(struct catalog *c)
     return l;
 }
 
-/* Those of the catalogue, for views from now on. */
-static void publish_tables(struct archive *a)
+void archive_publish_tables(struct archive *a)
 {
     struct table_list *l = table_list_create(a->catalog);
     pthread_mutex_lock(&a->lock);
     struct table_list *old = a->list;
     a->list = l;
+    a->published++;
     pthread_mutex_unlock(&a->lock);
     table_list_unref(old);
 }
@@ -150,7 +164,7 @@ static struct archive_table *get_table(struct archive *a, const struct table_def
         t->def = def;
         pthread_mutex_unlock(&a->lock);
         a->are_tables_dirty = true;
-        publish_tables(a);
+        archive_publish_tables(a);
     }
     return t;
 }
@@ -162,6 +176,7 @@ static void info_destroy(struct schema_info *info)
     schema_unref(info->schema);
     mem_free(info->ids);
     mem_free(info->keys);
+    mem_free((void *)info->classes);
     mem_free(info);
 }
 
@@ -181,7 +196,7 @@ static struct slice address_key(const struct schema *const *s)
     return slice_of((const char *)s, sizeof *s);
 }
 
-static int learn(struct archive *a, const struct schema *s, const struct schema_info **out)
+static int learn(struct archive *a, const struct schema *s, struct schema_info **out)
 {
     if (a->infos.n >= ARCHIVE_SCHEMAS_MAX)
         forget_infos(a);
@@ -189,9 +204,14 @@ static int learn(struct archive *a, const struct schema *s, const struct schema_
     const struct table_def *def = NULL;
     info->ids = mem_alloc((s->n_fields + 1) * sizeof *info->ids);
     info->keys = mem_alloc((s->n_fields + 1) * sizeof *info->keys);
+    info->classes = mem_alloc((s->n_fields + 1) * sizeof(void *));
     info->schema = schema_ref(s);
     int r = catalog_learn(a->catalog, s, &def, info->ids);
     info->table = r < 0 ? NULL : get_table(a, def);
+    for (uint32_t i = 0; r == 0 && i < s->n_fields; i++) {
+        info->classes[i] = catalog_class_at(a->catalog, s->name, info->ids[i]);
+        info->n_open += info->classes[i] && class_is_open(&info->classes[i]->state);
+    }
     for (uint32_t i = 0; i < s->n_fields; i++)
         if (s->fields[i].role == ROLE_KEY)
             info->keys[info->n_keys++] = (uint16_t)i;
@@ -207,13 +227,13 @@ static int learn(struct archive *a, const struct schema *s, const struct schema_
     return 0;
 }
 
-static int get_info(struct archive *a, const struct schema *s, const struct schema_info **out)
+static int get_info(struct archive *a, const struct schema *s, struct schema_info **out)
 {
     if (a->last_info && a->last_info->schema == s) {
         *out = a->last_info;
         return 0;
     }
-    const struct schema_info *info = map_get(&a->infos, address_key(&s));
+    struct schema_info *info = map_get(&a->infos, address_key(&s));
     int r = info ? 0 : learn(a, s, &info);
     if (r == 0)
         a->last_info = *out = info;
@@ -330,7 +350,7 @@ static bool is_of_stream(const struct archive_stream *s, const struct event *e)
 }
 
 /* Its last event is of this schema: the values of its keys, as that one has them. */
-static void use_info(struct archive_stream *s, const struct schema_info *info)
+static void use_info(struct archive_stream *s, struct schema_info *info)
 {
     struct slice fields = s->parts.fields, name;
     struct value v;
@@ -346,7 +366,7 @@ static void use_info(struct archive_stream *s, const struct schema_info *info)
 }
 
 static struct archive_stream *find_stream(struct archive *a, const struct event *e,
-                                          const struct schema_info *info, const struct batch_origin *o)
+                                          struct schema_info *info, const struct batch_origin *o)
 {
     strbuf_reset(&a->key);
     stream_key_put(&a->key, e);
@@ -369,7 +389,7 @@ static struct archive_stream *find_stream(struct archive *a, const struct event 
 }
 
 static struct archive_stream *get_stream(struct archive *a, const struct event *e,
-                                         const struct schema_info *info, const struct batch_origin *o)
+                                         struct schema_info *info, const struct batch_origin *o)
 {
     struct archive_stream *guess = a->last ? a->last->next : NULL;
     if (!guess || guess->info != info || !is_of_stream(guess, e)) {
@@ -452,13 +472,38 @@ static int put_row(struct archive *a, struct archive_stream *s, const struct hea
     return 0;
 }
 
+/* The values of an event of which some field has no class yet. */
+static int count_values(struct archive *a, struct schema_info *info, const struct event *e)
+{
+    int64_t now_ns = a->utc_ns ? a->utc_ns : clock_utc_ns();
+    bool is_new = false;
+    int r = 0;
+    info->n_open = 0;
+    for (uint32_t i = 0; i < e->schema->n_fields && r == 0; i++) {
+        struct catalog_class *k = info->classes[i];
+        if (!k || !class_is_open(&k->state))
+            continue;
+        if (e->values[i].type != VALUE_NONE) {
+            k->unsealed[class_of_type(e->values[i].type) == CLASS_TEXT]++;
+            if (class_count(&k->state, e->values[i], now_ns) || !k->is_known) {
+                r = catalog_class_changed(a->catalog, k);
+                is_new = true;
+            }
+        }
+        info->n_open += class_is_open(&k->state);
+    }
+    if (is_new)
+        (void)get_table(a, catalog_table(a->catalog, e->schema->name)); /* without memory the next one does it */
+    return r;
+}
+
 /* 0: it has become of it what the counts say. E_LIMIT: it can't be taken; else nothing has become of it yet.
  */
 static int append_event(struct archive *a, const struct source_state *source, uint64_t record,
                         const struct batch *b, size_t i)
 {
     const struct event *e = &b->events[i];
-    const struct schema_info *info = NULL;
+    struct schema_info *info = NULL;
     if (e->time_ns < a->floor_ns) {
         a->counts.too_old++;
         return 0;
@@ -485,6 +530,8 @@ static int append_event(struct archive *a, const struct source_state *source, ui
     if (r < 0)
         return r;
     a->counts.kept++;
+    if (info->n_open)
+        (void)count_values(a, info, e); /* without memory a value is not counted; the row is kept */
     if (s->is_overflow) {
         a->counts.overflow++;
         s->producer->overflow++;
@@ -494,7 +541,7 @@ static int append_event(struct archive *a, const struct source_state *source, ui
 
 /* A stream of its own, although others may send events of the same name. */
 static struct archive_stream *find_derived(struct archive *a, const struct event *e,
-                                           const struct schema_info *info, const struct batch_origin *o)
+                                           struct schema_info *info, const struct batch_origin *o)
 {
     strbuf_reset(&a->key);
     stream_key_put(&a->key, e);
@@ -511,7 +558,7 @@ static struct archive_stream *find_derived(struct archive *a, const struct event
 int archive_append_derived(struct archive *a, const struct batch *b)
 {
     for (size_t i = 0; i < b->n; i++) {
-        const struct schema_info *info = NULL;
+        struct schema_info *info = NULL;
         int r = get_info(a, b->events[i].schema, &info);
         struct archive_stream *s = r < 0 ? NULL : find_derived(a, &b->events[i], info, &b->origin);
         if (!s)
@@ -718,7 +765,13 @@ int archive_open(const struct archive_options *o, struct archive **out, struct d
         archive_close(a);
         return r;
     }
-    publish_tables(a);
+    archive_publish_tables(a);
+    r = archive_decide_classes(a);
+    if (r < 0) {
+        (void)diag_set(why, r, 0, "%s: the classes of its fields: %s", a->dir, err_text(r));
+        archive_close(a);
+        return r;
+    }
     *out = a;
     return 0;
 }
@@ -769,7 +822,7 @@ static int commit_baselines(struct archive *a)
 {
     int r = catalog_commit(a->catalog);
     if (r == 0)
-        publish_tables(a);
+        archive_publish_tables(a);
     else
         a->are_tables_dirty = true;
     return r;
@@ -826,7 +879,7 @@ void archive_each_overflow(struct archive *a,
 
 void archive_baselines_changed(struct archive *a)
 {
-    publish_tables(a);
+    archive_publish_tables(a);
 }
 
 uint64_t archive_merge_limit(struct archive *a)
@@ -837,4 +890,40 @@ uint64_t archive_merge_limit(struct archive *a)
         limit = v->gen < limit ? v->gen : limit;
     pthread_mutex_unlock(&a->lock);
     return limit;
+}
+
+/* ---------------------------------------------------------------- classes of fields */
+
+int archive_set_class(struct archive *a, struct slice event, struct slice field, uint8_t class)
+{
+    int r = catalog_set_class(a->catalog, event, field, class);
+    if (r < 0)
+        return r;
+    forget_infos(a); /* which have what is open */
+    (void)get_table(a, catalog_table(a->catalog, event)); /* NULL: no memory; the catalogue has it */
+    return commit_baselines(a);
+}
+
+bool archive_get_class(struct archive *a, struct slice event, struct slice field, struct class_state *out)
+{
+    bool is_there = false;
+    pthread_mutex_lock(&a->lock);
+    struct table_list *l = table_list_ref(a->list);
+    pthread_mutex_unlock(&a->lock);
+    const struct table_def *t = table_list_find(l, event);
+    for (uint32_t i = 0; t && !is_there && i < t->fields->n_columns; i++)
+        if (slice_eq(t->fields->columns[i].name, field)) {
+            *out = t->fields->states[i];
+            is_there = true;
+        }
+    table_list_unref(l);
+    return is_there;
+}
+
+uint64_t archive_classes_generation(struct archive *a)
+{
+    pthread_mutex_lock(&a->lock);
+    uint64_t generation = a->published;
+    pthread_mutex_unlock(&a->lock);
+    return generation;
 }

@@ -83,6 +83,12 @@ struct catalog *archive_catalog(struct archive *a); /* the writer's */
  */
 int archive_set_baseline(struct archive *a, const struct baseline *b);
 int archive_remove_baseline(struct archive *a, struct slice name);
+/* The class of a field by hand (event/class.h), for what is kept already, too; on disk when it returns 0. -ENOENT: no such
+ * event or field. */
+int archive_set_class(struct archive *a, struct slice event, struct slice field, uint8_t class);
+/* Any thread: what is known of the class of a field, and a number that changes when any class does. */
+bool archive_get_class(struct archive *a, struct slice event, struct slice field, struct class_state *out);
+uint64_t archive_classes_generation(struct archive *a);
 const char *archive_dir(const struct archive *a);
 /* The writer's connection to that partition, made or opened; borrowed. NULL: *r says why. For whoever else
  * writes on the writer's thread: tiers, merging, retention. archive_forget closes it, before it is unlinked.

@@ -36,6 +36,8 @@ struct schema_info {
     uint16_t *ids;
     uint16_t *keys; /* places of its key fields */
     uint32_t n_keys;
+    struct catalog_class **classes; /* of its fields; NULL: there is no column for it */
+    uint32_t n_open;                /* of them are not decided yet: values are counted */
 };
 
 struct archive_stream {
@@ -53,7 +55,7 @@ struct archive_stream {
     bool is_derived;                /* of rows made at a flush: nobody sees its head */
     uint8_t quiet;                  /* flushes without a row */
     struct archive_stream *next;    /* who came behind it last time: a guess */
-    const struct schema_info *info; /* of its last event; */
+    struct schema_info *info;       /* of its last event; */
     struct value *keys;             /* and its key values in that order; of its key */
 };
 
@@ -109,7 +111,7 @@ struct archive {
     struct archive_stream **touched; /* since the last whole record */
     size_t n_touched, max_touched;
     struct archive_stream *last; /* of the event before */
-    const struct schema_info *last_info;
+    struct schema_info *last_info;
     struct strbuf key;
     bool are_tables_dirty;
     int64_t utc_ns;    /* of the last tick; 0 = not known */
@@ -122,6 +124,7 @@ struct archive {
     pthread_mutex_t lock; /* heads' buffers and n_seen, tables, gen, views: never held over I/O */
     uint64_t gen;         /* of the last flush */
     struct table_list *list;
+    uint64_t published;    /* lists so far */
     struct view_gen views; /* a ring */
 };
 
@@ -132,8 +135,13 @@ int archive_find_gen(struct archive *a);
 /* An event of a deriver's: into a head of its own. */
 int archive_append_derived(struct archive *a, const struct batch *b);
 void archive_stream_destroy(struct archive *a, struct archive_stream *s);
+/* Tables of the catalogue, for views from now on. */
+void archive_publish_tables(struct archive *a);
 int table_name_order(struct slice a, struct slice b);    /* <0, 0, >0 by bytes */
 struct table_list *table_list_create(struct catalog *c); /* by name */
+const struct table_def *table_list_find(const struct table_list *l, struct slice name); /* NULL: none */
+/* Fields of an archive that was made before fields had classes: decided by the first rows that it has. */
+int archive_decide_classes(struct archive *a);
 struct table_list *table_list_ref(struct table_list *l);
 void table_list_unref(struct table_list *l); /* NULL is fine */
 

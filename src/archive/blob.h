@@ -30,6 +30,7 @@ struct blob_options {
     const char *const *ids; /* names of fields that chunks are looked up by (default: id); NULL = none */
     size_t n_ids;
     bool has_counts; /* blob_bytes.counts are made */
+    bool is_old;     /* some rows are of a blob without numbers as written (version 1): so is this one then */
 };
 
 /* Of one event name in one blob: the row of the partition's index. */
@@ -85,6 +86,7 @@ struct blob_directory {
     const struct blob_chunk *chunks; /* by section, by key, by time */
     uint32_t n_chunks;
     size_t size_bytes; /* memory it holds, about */
+    bool is_old;       /* version 1: a bare number that is not spelt canonically is text in it */
 };
 
 /* Checks all of it; everything is in arena, which must outlive it; nothing borrows bytes. E_DAMAGE, E_PROTO,

@@ -20,7 +20,9 @@ enum {
 };
 #define BLOB_DIRECTORY_MARK "\xa7GLdir\r"
 #define BLOB_BODY_MARK      "\xa7GLbod\r"
-enum { BLOB_MARK_SIZE = 7, BLOB_VERSION = 1 };
+/* Version 1 had no type for numbers as written: a bare 0.50 was kept as text. Version 2 has VALUE_NUMBER, with the
+ * summary of a float; text in it was quoted, or is no number. */
+enum { BLOB_MARK_SIZE = 7, BLOB_VERSION_FIRST = 1, BLOB_VERSION = 2 };
 
 enum {
     BLOB_FRAME_SIZE = 16 << 10, /* of small pieces that share one, before zstd */

@@ -308,10 +308,10 @@ static void read_column(struct reading *r, uint8_t type, const struct blob_chunk
         s->nans = (uint32_t)nans;
     }
     bool is_text = value_is_text(type);
-    if (is_text && flags & (COLUMN_SAME | COLUMN_NANS))
+    if ((is_text && flags & COLUMN_SAME) || (is_text && type != VALUE_NUMBER && flags & COLUMN_NANS))
         (void)fail(r, E_PROTO);
-    if (!is_text)
-        read_numbers_summary(r, type, flags, b->n_rows, s);
+    if (!is_text || type == VALUE_NUMBER)
+        read_numbers_summary(r, type == VALUE_NUMBER ? VALUE_FLOAT : type, flags, b->n_rows, s);
     if (flags & COLUMN_SAME && flags & COLUMN_MISSING)
         (void)fail(r, E_PROTO);
     if (flags & COLUMN_SAME)
@@ -592,7 +592,7 @@ static int check_half(struct slice bytes, const char *mark, size_t least, size_t
         return E_DAMAGE;
     if ((uint8_t)bytes.p[BLOB_AT_VERSION] > BLOB_VERSION)
         return E_VERSION;
-    if ((uint8_t)bytes.p[BLOB_AT_VERSION] < BLOB_VERSION)
+    if ((uint8_t)bytes.p[BLOB_AT_VERSION] < BLOB_VERSION_FIRST)
         return E_PROTO;
     return bytes.n > max ? E_LIMIT : 0;
 }
@@ -620,6 +620,7 @@ int blob_directory_read(struct slice bytes, struct arena *arena, const struct bl
     if (r < 0)
         return r;
     d->d.size_bytes = reading.taken;
+    d->d.is_old = (uint8_t)bytes.p[BLOB_AT_VERSION] == BLOB_VERSION_FIRST;
     *out = &d->d;
     return 0;
 }

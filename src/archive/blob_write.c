@@ -107,6 +107,7 @@ struct blob_writer {
     int zstd_level;
     const char *const *ids;
     size_t n_ids;
+    uint8_t version;
     struct column_codec *codec;
     ZSTD_CCtx *zstd;
     double ratio;     /* packed by unpacked, of the blobs before: to know when this one is full */
@@ -153,6 +154,7 @@ struct blob_writer *blob_writer_create(const struct blob_options *o)
     w->ids = o->ids;
     w->n_ids = o->ids ? o->n_ids : 0;
     w->ratio = 0.5;
+    w->version = o->is_old ? BLOB_VERSION_FIRST : BLOB_VERSION;
     w->codec = column_codec_create();
     w->zstd = ZSTD_createCCtx();
     int r = o->has_counts ? id_set_parse(NULL, &w->shown, NULL) : 0;
@@ -247,7 +249,7 @@ static int copy_table(struct arena *arena, const struct table_def *from, struct 
     }
     if (!is_whole)
         return -ENOMEM;
-    *out = (struct table_def){name, columns, from->n_columns};
+    *out = (struct table_def){.name = name, .columns = columns, .n_columns = from->n_columns};
     return 0;
 }
 
@@ -543,7 +545,7 @@ static int put_column(struct blob_writer *w, struct chunk *chunk, const struct r
     }
     if (flags & COLUMN_NANS)
         strbuf_add_varint(out, s.nans);
-    if (!value_is_text(c->type))
+    if (!value_is_text(c->type) || c->type == VALUE_NUMBER)
         put_numbers_summary(out, &s, flags, rows->n);
     if (flags & COLUMN_SAME)
         return 0;
@@ -988,11 +990,11 @@ static int pack_content(struct blob_writer *w)
     return 0;
 }
 
-static void begin_half(struct strbuf *out, const char *mark, uint64_t number)
+static void begin_half(const struct blob_writer *w, struct strbuf *out, const char *mark, uint64_t number)
 {
     strbuf_reset(out);
     strbuf_add(out, mark, BLOB_MARK_SIZE);
-    strbuf_add_char(out, BLOB_VERSION);
+    strbuf_add_char(out, (char)w->version);
     strbuf_add_u64(out, 0);
     strbuf_add_u64(out, number);
 }
@@ -1012,8 +1014,8 @@ static int end_half(struct strbuf *out)
 /* Both halves, of what was sorted. */
 static int put_halves(struct blob_writer *w, const struct piece *pieces, uint64_t number, size_t *n_sections)
 {
-    begin_half(&w->directory, BLOB_DIRECTORY_MARK, number);
-    begin_half(&w->body, BLOB_BODY_MARK, number);
+    begin_half(w, &w->directory, BLOB_DIRECTORY_MARK, number);
+    begin_half(w, &w->body, BLOB_BODY_MARK, number);
     strbuf_reset(&w->content);
     strbuf_reset(&w->counts);
     int r = put_frames(w, pieces);

@@ -37,7 +37,7 @@ struct tier_sum {
 
 static int tier_sum_begin(struct bucket *b, struct tier_sum *s)
 {
-    size_t size = (s->table->asked->n_columns + 1) * sizeof *s->columns;
+    size_t size = (s->table->tier.n_slots + 1) * sizeof *s->columns;
     struct column_summary **all[] = {&s->columns, &s->at[0], &s->at[1]};
     for (size_t i = 0; i < 3; i++) {
         if (!*all[i] && !(*all[i] = arena_alloc(&b->scratch, size)))
@@ -70,8 +70,13 @@ static int tier_sum_end(struct bucket *b, const struct tier_sum *s, struct cell_
         return r;
     cell->rows += s->rows;
     cell->tier_ns = s->tier_ns > cell->tier_ns ? s->tier_ns : cell->tier_ns;
-    for (uint32_t i = 0; i < stream->n_columns; i++)
-        column_summary_merge(&cell->columns[i], &s->columns[i]);
+    for (uint32_t i = 0; i < s->table->tier.n_slots; i++) {
+        uint32_t place = s->table->tier.slots[i].place;
+        const struct bucket_table *asked = s->table->asked;
+        if (asked->def->columns[asked->columns[place].id].type == VALUE_FLOAT)
+            column_summary_to_float(&s->columns[i]);
+        column_summary_merge(&cell->columns[place], &s->columns[i]);
+    }
     return 0;
 }
 
@@ -110,7 +115,7 @@ static int add_summaries(struct bucket *b, struct tier_sum *s, const struct blob
         return r;
     for (uint32_t i = 0; i < c->n_columns; i++)
         tier_sum_set(s, c->ids[i], &c->summaries[i]);
-    for (uint32_t i = 0; i < stream->n_columns; i++)
+    for (uint32_t i = 0; i < s->table->tier.n_slots; i++)
         if ((s->columns[i].first.type && !add_first_at(s, i)) ||
             (s->columns[i].last.type && !add_last_at(s, i)))
             return 0;
@@ -128,7 +133,7 @@ struct moments {
 static int find_moments(struct bucket *b, const struct tier_sum *s, const struct rows *rows,
                         struct moments *m)
 {
-    size_t size = (s->table->asked->n_columns + 1) * sizeof(void *);
+    size_t size = (s->table->tier.n_slots + 1) * sizeof(void *);
     *m = (struct moments){.at = {arena_alloc(&b->scratch, size), arena_alloc(&b->scratch, size)}};
     if (!m->at[0] || !m->at[1])
         return -ENOMEM;
@@ -209,8 +214,8 @@ static bool wants_text(const struct fold_table *t, const struct blob_chunk *c)
 {
     for (uint32_t i = 0; i < c->n_columns; i++) {
         const struct tier_column *of = &t->tier.of[c->ids[i]];
-        if (of->part == TIER_LAST && t->asked->columns[of->at].wants_text &&
-            value_is_text(t->asked->def->columns[t->asked->columns[of->at].id].type))
+        if (of->part == TIER_LAST && value_is_text(t->tier.slots[of->at].type) &&
+            t->asked->columns[t->tier.slots[of->at].place].wants_text)
             return true;
     }
     return false;

@@ -7,6 +7,7 @@
  * columns costs at most 2n fields, however it grew. */
 #include "archive/catalog_internal.h"
 
+#include "archive/fields.h"
 #include "base/cursor.h"
 #include "base/directory.h"
 #include "base/mem.h"
@@ -117,6 +118,8 @@ static int grow_table(struct catalog *c, struct catalog_table *t, const struct f
         if (r == 0)
             r = map_put(&t->by_field, field_key(key, fields[i]->name, fields[i]->type),
                         (void *)(uintptr_t)(had + i + 1));
+        if (r == 0)
+            r = class_learn(c, t, &t->columns[had + i]);
     }
     if (r < 0)
         return r;
@@ -184,7 +187,7 @@ int catalog_learn_fields(struct catalog *c, struct slice name, const struct fiel
         return r;
     for (size_t i = 0; ids && i < n; i++)
         ids[i] = find_column(t, fields[i].name, fields[i].type);
-    *out = t->def;
+    *out = catalog_def(c, t);
     return 0;
 }
 
@@ -195,8 +198,8 @@ int catalog_learn(struct catalog *c, const struct schema *s, const struct table_
 
 const struct table_def *catalog_table(struct catalog *c, struct slice name)
 {
-    const struct catalog_table *t = map_get(&c->by_name, name);
-    return t ? t->def : NULL;
+    struct catalog_table *t = map_get(&c->by_name, name);
+    return t ? catalog_def(c, t) : NULL;
 }
 
 size_t catalog_tables(struct catalog *c)
@@ -206,7 +209,26 @@ size_t catalog_tables(struct catalog *c)
 
 const struct table_def *catalog_table_at(struct catalog *c, size_t i)
 {
-    return c->tables[i]->def;
+    return catalog_def(c, c->tables[i]);
+}
+
+const struct table_def *catalog_def(struct catalog *c, struct catalog_table *t)
+{
+    uint32_t n = t->def->n_columns;
+    if (t->def->fields)
+        return t->def;
+    struct table_def *def = arena_alloc(&c->arena, sizeof *def);
+    const struct class_state **states = mem_alloc((n + 1) * sizeof(void *));
+    for (uint32_t i = 0; i < n; i++)
+        states[i] = &((const struct catalog_class *)map_get(&t->classes, t->def->columns[i].name))->state;
+    const struct table_def *fields = fields_of(t->def, states, &c->arena);
+    mem_free((void *)states);
+    if (!def || !fields)
+        abort(); /* no memory: as mem_alloc */
+    *def = *t->def;
+    def->fields = fields;
+    t->def = def;
+    return def;
 }
 
 /* 1: it was there. */
@@ -245,7 +267,7 @@ static int load_tables(struct catalog *c)
         if (r < 0)
             return r;
     }
-    return 0;
+    return class_load(c);
 }
 
 /* ---------------------------------------------------------------- sources */
@@ -516,7 +538,7 @@ static int set_aside(struct catalog *c)
 /* Baselines and settings of a catalogue that is given up, those that pass their checksums. */
 static int rescue(struct catalog *c, struct facts *from)
 {
-    static const uint8_t kinds[] = {FACT_BASELINE, FACT_SETTING};
+    static const uint8_t kinds[] = {FACT_BASELINE, FACT_SETTING, FACT_CLASS};
     int r = 0;
     for (size_t k = 0; k < sizeof kinds; k++) {
         const struct fact *fact;
@@ -536,7 +558,8 @@ static int make_again(struct catalog *c, struct facts *old)
         catalog_say(c, "the file of baselines and settings is damaged");
     if (kept < 0 && kept != E_DAMAGE && kept != -ENOENT)
         return kept;
-    return catalog_gather(c);
+    r = catalog_gather(c);
+    return r < 0 ? r : class_load(c);
 }
 
 static int open_facts(struct catalog *c, struct diag *why)
@@ -624,6 +647,7 @@ void catalog_close(struct catalog *c)
     facts_close(c->facts);
     for (size_t i = 0; i < c->n_tables; i++) {
         map_fini(&c->tables[i]->by_field);
+        map_fini(&c->tables[i]->classes);
         mem_free(c->tables[i]);
     }
     for (size_t i = 0; i < c->n_troubles; i++)

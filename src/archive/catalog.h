@@ -39,6 +39,34 @@ const struct table_def *catalog_table_at(struct catalog *c, size_t i);
  * there is no room for it. In memory at once; on disk with catalog_commit. Cost: a look-up a field. */
 int catalog_learn(struct catalog *c, const struct schema *s, const struct table_def **out, uint16_t *ids);
 
+/* ---------------------------------------------------------------- classes of fields (catalog_class.c) */
+/* What is known of the class of a field (event/class.h). Good until the catalogue closes. A table's def says it, too, as of
+ * when the def was made: def->fields->states. */
+struct catalog_class {
+    struct slice table, field;
+    struct class_state state;
+    uint64_t unsealed[2]; /* values that were counted and are in heads only: numbers, texts */
+    uint64_t sealed[2];   /* values that were sealed since the last catalog_settle_classes */
+    bool is_known;        /* it is a fact, or has been counted; else it is an old archive's, and only its rows can tell */
+};
+/* Of a column of the table; of a field by its name. NULL: there is none. */
+struct catalog_class *catalog_class_at(struct catalog *c, struct slice table, uint16_t column);
+struct catalog_class *catalog_class(struct catalog *c, struct slice table, struct slice field);
+/* Its state has another class or another by: a fact from now on, and the table is a new one. -ENOMEM. */
+int catalog_class_changed(struct catalog *c, struct catalog_class *k);
+/* By hand; kept like settings when the catalogue is lost. -ENOENT: no such event or field. */
+int catalog_set_class(struct catalog *c, struct slice table, struct slice field, uint8_t class);
+/* What was sealed takes the place of what was counted in heads. True: some table shows other counts now. */
+bool catalog_settle_classes(struct catalog *c);
+/* Is there a field that nothing is known of, as in an archive made before fields had classes? Its first rows tell:
+ * catalog_count_column counts those of a stored column of it (is_old: blob_directory's), as long as
+ * catalog_has_open_class; catalog_end_count decides. */
+bool catalog_has_unknown_class(struct catalog *c, struct slice table);
+bool catalog_has_open_class(struct catalog *c, struct slice table);
+void catalog_count_column(struct catalog *c, struct slice table, const struct column *column, uint32_t n_rows,
+                          bool is_old, int64_t now_ns);
+int catalog_end_count(struct catalog *c, struct slice table);
+
 /* ---------------------------------------------------------------- sources */
 /* Up to this record all partitions are complete; 0 = nothing read. At opening it is set back to the mark of a
  * partition whose last commits are gone, so that the source is read again from there. */

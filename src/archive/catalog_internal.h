@@ -15,7 +15,8 @@ enum {
     FACT_PARTITION = 3, /* name -> u64 gen */
     FACT_MARK = 4,      /* text partition, id[16] -> u64 record */
     FACT_BASELINE = 5,  /* name -> u64 from, u64 to, text label, text where */
-    FACT_SETTING = 6    /* name -> value */
+    FACT_SETTING = 6,   /* name -> value */
+    FACT_CLASS = 7      /* text table, text field -> u8 class, u8 by, u64 numbers, texts, quoted, u64 first_ns */
 };
 
 struct catalog_table {
@@ -23,6 +24,7 @@ struct catalog_table {
     struct field *columns;       /* def's, with room behind them */
     uint32_t columns_max;
     struct map by_field; /* u8 type, name -> its id + 1 */
+    struct map classes;  /* field -> struct catalog_class */
     uint32_t n_noted;    /* columns that are facts, too: all, unless memory ran out */
 };
 
@@ -47,6 +49,15 @@ void catalog_say(struct catalog *c, const char *format, ...) __attribute__((form
 /* ids may be NULL. */
 int catalog_learn_fields(struct catalog *c, struct slice name, const struct field *fields, size_t n,
                          const struct table_def **out, uint16_t *ids);
+
+/* The table that is known to have these columns, by fields, too: t->def. */
+const struct table_def *catalog_def(struct catalog *c, struct catalog_table *t);
+
+/* ------------------------------------------------ catalog_class.c */
+/* Makes sure that the class of a new column's field is there. -ENOMEM. */
+int class_learn(struct catalog *c, struct catalog_table *t, const struct field *f);
+/* Of facts and settings. E_PROTO, -ENOMEM. */
+int class_load(struct catalog *c);
 
 /* ------------------------------------------------ catalog_kept.c */
 int kept_write(struct catalog *c);

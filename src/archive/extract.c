@@ -167,7 +167,7 @@ static bool is_mark(const struct table_def *t, const char *mark, struct slice na
 
 bool extract_is_derived(const struct view *v, const struct stream_key_parts *parts)
 {
-    const struct table_def *t = view_table(v, parts->name);
+    const struct table_def *t = view_stored_table(v, parts->name);
     struct slice fields = parts->fields, name;
     struct value value;
     while (t && stream_key_next(&fields, &name, &value))
@@ -216,6 +216,7 @@ static int open_scan(struct extract *x, const struct table_def *t, int64_t from_
                              .to_ns = to_ns,
                              .wants = wants_stream,
                              .arg = x,
+                             .is_stored = true,
                              .id_column = UINT16_MAX};
     return scan_open(x->view, &spec, &x->scan);
 }
@@ -306,7 +307,7 @@ static int plan_segment(struct extract *x)
 {
     x->n_spans = 0;
     for (size_t i = 0; i < view_tables(x->view); i++) {
-        const struct table_def *t = view_table_at(x->view, i);
+        const struct table_def *t = view_stored_table_at(x->view, i);
         int r = wants_table(x, t) ? list_table(x, t) : 0;
         if (r < 0)
             return r;
@@ -583,12 +584,12 @@ static int read_more(struct extract *x)
             x->table++;
             continue;
         } else if (r == 0) {
-            while (x->table < view_tables(x->view) && !wants_table(x, view_table_at(x->view, x->table)))
+            while (x->table < view_tables(x->view) && !wants_table(x, view_stored_table_at(x->view, x->table)))
                 x->table++;
             x->is_read = x->table == view_tables(x->view);
             if (x->is_read)
                 return 0;
-            r = open_scan(x, view_table_at(x->view, x->table), x->from_ns, x->to_ns);
+            r = open_scan(x, view_stored_table_at(x->view, x->table), x->from_ns, x->to_ns);
             if (r == 0)
                 continue;
         }

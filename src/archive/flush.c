@@ -209,6 +209,18 @@ static void give_way(const struct sealing *s)
     mem_free(old);
 }
 
+/* Values by field, for the counts of their classes. */
+static void count_classes(const struct sealing *s)
+{
+    for (size_t i = 0; i < s->n; i++)
+        for (uint32_t k = 0; k < s->all[i].rows.n_columns; k++) {
+            const struct column *c = &s->all[i].rows.columns[k];
+            struct catalog_class *class = catalog_class_at(s->a->catalog, s->all[i].stream->table->name, c->id);
+            if (class)
+                class->sealed[class_of_type(c->type) == CLASS_TEXT] += column_count(c, s->all[i].rows.n);
+        }
+}
+
 /* What was derived for a commit that has failed. */
 static void drop_derived(struct archive *a)
 {
@@ -266,6 +278,7 @@ static int seal(struct archive *a, const struct partition_span *span)
         if (r == E_DAMAGE)
             r = mend(a, span);
     } else {
+        count_classes(&s);
         give_way(&s);
         if (s.p)
             catalog_note_partition(a->catalog, s.p);
@@ -351,6 +364,8 @@ static int flush(struct archive *a)
         struct partition_span span = archive_span_of(a, oldest);
         r = seal(a, &span);
     }
+    if (r == 0 && catalog_settle_classes(a->catalog))
+        archive_publish_tables(a);
     return r < 0 ? r : commit_cursors(a);
 }
 

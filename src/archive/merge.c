@@ -180,6 +180,7 @@ static int learn_keys(struct merge *m, struct partition *p)
     b->is_left = r < 0 || d->n_chunks == 0;
     if (b->is_left)
         return 1;
+    b->is_old = d->is_old;
     b->first = place_of(m, d, 0);
     b->last = place_of(m, d, d->n_chunks - 1);
     return b->first.p && b->last.p ? 1 : -ENOMEM;
@@ -200,7 +201,7 @@ static bool do_overlap(const struct merge_blob *a, const struct merge_blob *b)
 
 static bool may_join(const struct merge *m, const struct merge_blob *seed, const struct merge_blob *b)
 {
-    if (!is_small(b) || b->side != seed->side || !do_overlap(seed, b))
+    if (!is_small(b) || b->side != seed->side || b->is_old != seed->is_old || !do_overlap(seed, b))
         return false;
     return m->o.is_closed || size_class(b) == size_class(seed);
 }

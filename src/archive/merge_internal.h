@@ -12,6 +12,7 @@ struct merge_blob {
     bool has_dropped;         /* an event name that is kept no longer */
     bool is_left;             /* alone: it can't be read whole */
     bool is_seed;             /* a set was looked for around it */
+    bool is_old;              /* blob_directory's: only blobs of one kind become one */
     struct slice first, last; /* of its streams; of small ones */
 };
 

@@ -70,7 +70,8 @@ static int begin_writing(struct merge *m)
     const struct blob_options o = {.zstd_level = m->a->o.zstd_level,
                                    .ids = m->a->ids.fields,
                                    .n_ids = m->a->ids.n_fields,
-                                   .has_counts = m->span.step_ns == 0};
+                                   .has_counts = m->span.step_ns == 0,
+                                   .is_old = m->n_inputs && m->inputs[0].directory->is_old};
     m->writer = blob_writer_create(&o);
     m->cache = blob_cache_create(CACHE_BYTES);
     int r = m->writer && m->cache ? list_chunks(m) : -ENOMEM;

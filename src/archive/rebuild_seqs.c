@@ -107,7 +107,8 @@ int seqs_read(struct seqs *s, struct view *v, size_t bytes_max, int (*go_on)(voi
               void *arg, struct scan_loss *lost)
 {
     struct scan_spec spec = {
-        .from_ns = s->from_ns, .to_ns = s->to_ns, .may_have = may_have, .arg = s, .id_column = UINT16_MAX};
+        .from_ns = s->from_ns, .to_ns = s->to_ns, .may_have = may_have, .arg = s, .is_stored = true,
+        .id_column = UINT16_MAX};
     struct scan *scan;
     struct scan_chunk chunk;
     int r = make_bits(s, bytes_max);

@@ -140,7 +140,7 @@ static struct survey survey_some(const struct column *c, uint32_t from, uint32_t
 {
     struct survey s = {.nans = 0};
     for (uint32_t i = from; i < to; i++) {
-        struct value v = column_value(c, i);
+        struct value v = value_number(column_value(c, i));
         if (!v.type)
             continue;
         if (v.type == VALUE_FLOAT && isnan(v.f)) {
@@ -170,6 +170,11 @@ static uint32_t count_bits(const uint64_t *bits, uint32_t from, uint32_t to)
     return n;
 }
 
+uint32_t column_count(const struct column *c, uint32_t n)
+{
+    return c->present ? count_bits(c->present, 0, n) : n;
+}
+
 void column_summarise(const struct rows *r, const struct column *c, uint32_t from, uint32_t to,
                       struct column_summary *out)
 {
@@ -183,16 +188,25 @@ void column_summarise(const struct rows *r, const struct column *c, uint32_t fro
         to--;
     out->first_ns = r->time_ns[from];
     out->last_ns = r->time_ns[to - 1];
-    if (value_is_text(c->type))
+    if (value_is_text(c->type) && c->type != VALUE_NUMBER)
         return;
-    struct survey s =
-        count == to - from ? survey_numbers(c->u + from, c->type, count) : survey_some(c, from, to);
+    struct survey s = count == to - from && c->type != VALUE_NUMBER
+                          ? survey_numbers(c->u + from, c->type, count)
+                          : survey_some(c, from, to);
     out->nans = s.nans;
     out->min = s.min;
     out->max = s.max;
     out->sum = s.sum;
-    out->first = column_value(c, from);
-    out->last = column_value(c, to - 1);
+    out->first = value_number(column_value(c, from));
+    out->last = value_number(column_value(c, to - 1));
+}
+
+void column_summary_to_float(struct column_summary *s)
+{
+    struct value *const values[] = {&s->min, &s->max, &s->first, &s->last};
+    for (size_t i = 0; i < sizeof values / sizeof *values; i++)
+        if (values[i]->type == VALUE_INT || values[i]->type == VALUE_UINT || values[i]->type == VALUE_BOOL)
+            *values[i] = value_float(as_float(*values[i]));
 }
 
 void column_summary_merge(struct column_summary *to, const struct column_summary *from)

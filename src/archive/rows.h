@@ -13,7 +13,7 @@
 #include "base/arena.h"
 #include "base/slice.h"
 #include "event/batch.h"
-#include "event/schema.h"
+#include "event/class.h"
 
 #include <stdint.h>
 
@@ -29,6 +29,10 @@ struct table_def {
     struct slice name; /* of the event */
     const struct field *columns;
     uint32_t n_columns;
+    /* Of a catalogue's table, which has a column for each (name, type): the same by fields (fields.h). NULL else. */
+    const struct table_def *fields;
+    /* Of a table by fields: what is known of the class of each. NULL else. */
+    const struct class_state *states;
 };
 
 /* Values of one column for all rows; by its type one array of 8 bytes a row, or text. */
@@ -81,6 +85,9 @@ static inline struct value column_value(const struct column *c, uint32_t row)
     return (struct value){.p = c->bytes + from, .n = c->ends[row] - from, .type = c->type};
 }
 
+/* How many of the first n rows have a value. */
+uint32_t column_count(const struct column *c, uint32_t n);
+
 /* Rows [from, to) of r; what can't be borrowed is in arena. -ENOMEM. */
 int rows_slice(const struct rows *r, uint32_t from, uint32_t to, struct arena *arena, struct rows *out);
 
@@ -88,7 +95,7 @@ int rows_slice(const struct rows *r, uint32_t from, uint32_t to, struct arena *a
  * NaN out, which `nans` counts; without any number they are missing. first and last are those of the first
  * and last row that has a value. sum is of doubles, in the order of rows, for integers exact as long as it
  * fits 2^53. A zero among min and max is 0.0, never -0.0 (they are equal, so
- * whichever it were would depend on the order of looking); first and last are as they are. Of text: only
+ * whichever it were would depend on the order of looking); first and last are as they are. Of numbers as written (VALUE_NUMBER) they are floats. Of text: only
  * count and when first and last are. */
 struct column_summary {
     uint32_t count; /* rows with a value, NaN too */
@@ -103,5 +110,7 @@ void column_summarise(const struct rows *r, const struct column *c, uint32_t fro
                       struct column_summary *out);
 /* Adds what is later or earlier: min, max, count, sum; first and last by their times. */
 void column_summary_merge(struct column_summary *to, const struct column_summary *from);
+/* Its values as floats, so that it can be merged with that of a column of floats. */
+void column_summary_to_float(struct column_summary *s);
 
 #endif

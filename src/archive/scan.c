@@ -2,13 +2,13 @@
 /* Reading a view: the sections of partitions that have the event name and time, the chunks of their blobs,
  * then the heads.
  *
- * A blob numbers the columns of its tables as the catalogue did when it was written. Where that is as the
- * catalogue does now, which it is unless the catalogue was made again, chunks are given as they are; else
- * their columns are renumbered, by name and type. Tiers have columns that the catalogue does not know: their
- * chunks come with the table of their blob. */
+ * A blob numbers the columns of its tables as the catalogue did when it was written, one a type. Where that is as the
+ * view's table has them, chunks are given as they are; else their columns are made of the stored ones (fields.h). Tiers
+ * have columns that the catalogue does not know: their chunks come with the table of their blob. */
 #include "archive/view_internal.h"
 
 #include "archive/blob_counts.h"
+#include "archive/fields.h"
 
 #include "base/hash.h"
 #include "base/mem.h"
@@ -39,14 +39,14 @@ struct scan {
     struct directory_entry *entry; /* NULL: between two blobs, or in the heads */
     uint32_t section, chunk;       /* chunk: the one given last */
     uint32_t first_chunk;          /* of the section that was entered first */
-    uint16_t *to_ours;             /* the number here of each column of the section; NULL: the same */
+    struct field_map map;          /* of the section, or of the head; not of tiers */
     const struct view_head *head;  /* the one given last */
     /* Of the last stream asked: */
     struct slice asked;
     bool is_wanted;
     struct blob_chunk given; /* one that was made up */
     struct arena arena;      /* what was given last */
-    struct arena map_arena;  /* to_ours */
+    struct arena map_arena;  /* map */
     struct strbuf counts;    /* of the blob */
     uint64_t *done;          /* chunks of the section that its counts were enough for, a bit each */
     uint32_t n_done;         /* chunks that have one */
@@ -118,13 +118,18 @@ static int collect_sections(struct scan *s)
     return 0;
 }
 
+static const struct table_def *find_table(const struct scan *s, struct slice name)
+{
+    return s->spec.is_stored ? view_stored_table(s->v, name) : view_table(s->v, name);
+}
+
 int scan_open(struct view *v, const struct scan_spec *spec, struct scan **out)
 {
     struct scan *s = mem_alloc(sizeof *s);
     s->v = v;
     s->spec = *spec;
     s->is_of_all = spec->name.n == 0;
-    s->table = s->is_of_all ? NULL : view_table(v, spec->name);
+    s->table = s->is_of_all ? NULL : find_table(s, spec->name);
     int r = (s->table || s->is_of_all) && !spec->heads_only ? collect_sections(s) : 0;
     if (r < 0) {
         scan_close(s);
@@ -162,100 +167,23 @@ struct scan_loss scan_damaged(const struct scan *s)
 
 /* ---------------------------------------------------------------- numbers of columns */
 
-static bool is_same_field(const struct field *a, const struct field *b)
-{
-    return a->type == b->type && slice_eq(a->name, b->name);
-}
-
-static uint16_t find_ours(const struct table_def *t, const struct field *f)
-{
-    for (uint32_t i = 0; i < t->n_columns; i++)
-        if (is_same_field(&t->columns[i], f))
-            return (uint16_t)i;
-    return NO_COLUMN;
-}
-
 static int map_columns(struct scan *s)
 {
     const struct table_def *theirs = &s->entry->directory->tables[s->section];
-    s->to_ours = NULL;
     if (s->spec.step_ns)
         s->table = theirs;
     else if (s->is_of_all)
-        s->table = view_table(s->v, theirs->name);
+        s->table = find_table(s, theirs->name);
     if (s->spec.step_ns || !s->table)
         return 0;
-    bool is_same = theirs->n_columns <= s->table->n_columns;
-    for (uint32_t i = 0; is_same && i < theirs->n_columns; i++)
-        is_same = is_same_field(&theirs->columns[i], &s->table->columns[i]);
-    if (is_same)
-        return 0;
     arena_reset(&s->map_arena);
-    s->to_ours = arena_alloc(&s->map_arena, theirs->n_columns * sizeof *s->to_ours);
-    for (uint32_t i = 0; s->to_ours && i < theirs->n_columns; i++)
-        s->to_ours[i] = find_ours(s->table, &theirs->columns[i]);
-    return s->to_ours ? 0 : -ENOMEM;
+    return field_map_init(&s->map, s->table, theirs, s->entry->directory->is_old, &s->map_arena);
 }
 
-/* The blob's number of our column; NO_COLUMN: it has none. */
-static uint16_t to_theirs(const struct scan *s, uint16_t ours)
+/* Are columns given as they are stored? */
+static bool is_as_stored(const struct scan *s)
 {
-    uint32_t n = s->entry->directory->tables[s->section].n_columns;
-    if (!s->to_ours)
-        return ours < n ? ours : NO_COLUMN;
-    for (uint32_t i = 0; i < n; i++)
-        if (s->to_ours[i] == ours)
-            return (uint16_t)i;
-    return NO_COLUMN;
-}
-
-/* The chunk with our numbers, in s->given. */
-static int renumber_chunk(struct scan *s, const struct blob_chunk *c)
-{
-    uint16_t *ids = arena_alloc(&s->arena, (c->n_columns + 1) * sizeof *ids);
-    struct column_summary *summaries = arena_alloc(&s->arena, (c->n_columns + 1) * sizeof *summaries);
-    uint32_t n = 0;
-    if (!ids || !summaries)
-        return -ENOMEM;
-    for (uint32_t i = 0; i < c->n_columns; i++) {
-        uint16_t id = s->to_ours[c->ids[i]];
-        if (id == NO_COLUMN)
-            continue;
-        uint32_t at = n++;
-        for (; at > 0 && ids[at - 1] > id; at--) {
-            ids[at] = ids[at - 1];
-            summaries[at] = summaries[at - 1];
-        }
-        ids[at] = id;
-        summaries[at] = c->summaries[i];
-    }
-    s->given = *c;
-    s->given.n_columns = n;
-    s->given.ids = ids;
-    s->given.summaries = summaries;
-    return 0;
-}
-
-static int compare_columns(const void *a, const void *b)
-{
-    return (int)((const struct column *)a)->id - (int)((const struct column *)b)->id;
-}
-
-static int renumber_rows(struct scan *s, struct rows *r)
-{
-    struct column *columns = arena_alloc(&s->arena, (r->n_columns + 1) * sizeof *columns);
-    uint32_t n = 0;
-    if (!columns)
-        return -ENOMEM;
-    for (uint32_t i = 0; i < r->n_columns; i++) {
-        columns[n] = r->columns[i];
-        columns[n].id = s->to_ours[r->columns[i].id];
-        n += columns[n].id != NO_COLUMN;
-    }
-    qsort(columns, n, sizeof *columns, compare_columns);
-    r->columns = columns;
-    r->n_columns = n;
-    return 0;
+    return s->spec.step_ns || s->map.is_same;
 }
 
 /* ---------------------------------------------------------------- chunks */
@@ -287,7 +215,7 @@ static bool is_id_in_key(const struct scan *s, struct slice key)
         return false;
     const struct field *f = &s->table->columns[s->spec.id_column];
     while (stream_key_next(&fields, &name, &v))
-        if (v.type == f->type && slice_eq(name, f->name))
+        if (slice_eq(name, f->name))
             return true;
     return false;
 }
@@ -296,9 +224,12 @@ static bool may_have_id(const struct scan *s, uint32_t chunk)
 {
     if (s->spec.id_column == NO_COLUMN || !s->spec.id.p)
         return true;
-    uint16_t column = to_theirs(s, s->spec.id_column);
-    if (column != NO_COLUMN && blob_chunk_may_have(s->entry->directory, chunk, column, s->spec.id))
-        return true;
+    uint16_t column = s->spec.step_ns ? s->spec.id_column
+                      : s->spec.id_column < s->map.fields->n_columns ? s->map.first[s->spec.id_column]
+                                                                     : (uint16_t)NO_COLUMN;
+    for (; column != NO_COLUMN; column = s->spec.step_ns ? (uint16_t)NO_COLUMN : s->map.next[column])
+        if (blob_chunk_may_have(s->entry->directory, chunk, column, s->spec.id))
+            return true;
     return is_id_in_key(s, s->entry->directory->chunks[chunk].key);
 }
 
@@ -390,6 +321,44 @@ static bool is_done(const struct scan *s)
     return i < s->n_done && s->done[i / 64] >> i % 64 & 1;
 }
 
+/* Rows of the blob's chunk at hand, as stored. */
+static int read_stored(struct scan *s, unsigned what, const uint16_t *want, size_t n_want, struct rows *out)
+{
+    struct view_reader *reader = s->v->reader;
+    int r = directories_body(&reader->directories, s->at->partition->p, s->entry);
+    return r < 0 ? r
+                 : blob_chunk_read(s->entry->directory, strbuf_slice(&s->entry->body),
+                                   s->entry->place.partition << 40 ^ s->entry->place.blob, s->chunk, what, want,
+                                   n_want, reader->cache, &s->arena, out);
+}
+
+/* Summaries of fields that only rows tell of: text of an old blob that may be numbers. */
+static int summarise_rows(struct scan *s, struct blob_chunk *c)
+{
+    struct rows stored, rows;
+    uint16_t *ids = (uint16_t *)(uintptr_t)c->ids;
+    struct column_summary *summaries = (struct column_summary *)(uintptr_t)c->summaries;
+    int r = read_stored(s, BLOB_TIMES | BLOB_ALL_COLUMNS, NULL, 0, &stored);
+    if (r == 0)
+        r = field_map_rows(&s->map, &stored, NULL, 0, !s->spec.is_any_type, &s->arena, &rows);
+    if (r < 0)
+        return r == -ENOMEM ? r : 0; /* whoever reads the rows is told */
+    c->n_columns = 0;
+    for (uint32_t i = 0; i < rows.n_columns; i++) { /* at most as many as there were: each has a stored column */
+        ids[c->n_columns] = rows.columns[i].id;
+        column_summarise(&rows, &rows.columns[i], 0, rows.n, &summaries[c->n_columns++]);
+    }
+    return 0;
+}
+
+/* The chunk by fields, in s->given. */
+static int make_chunk(struct scan *s, const struct blob_chunk *c)
+{
+    bool needs_rows;
+    int r = field_map_chunk(&s->map, c, !s->spec.is_any_type, &s->arena, &s->given, &needs_rows);
+    return r < 0 || !needs_rows ? r : summarise_rows(s, &s->given);
+}
+
 /* The next chunk of this blob: 1; 0: there is no more. */
 static int next_chunk(struct scan *s, struct scan_chunk *out)
 {
@@ -402,8 +371,8 @@ static int next_chunk(struct scan *s, struct scan_chunk *out)
         if (!s->table || is_done(s) || !is_in_time(s, c) || !is_stream_wanted(s, c->key) ||
             !may_have_id(s, s->chunk))
             continue;
-        if (s->to_ours) {
-            int r = renumber_chunk(s, c);
+        if (!is_as_stored(s)) {
+            int r = make_chunk(s, c);
             if (r < 0)
                 return r;
             c = &s->given;
@@ -422,8 +391,15 @@ static int next_chunk(struct scan *s, struct scan_chunk *out)
 
 static int make_head_chunk(struct scan *s, const struct view_head *h)
 {
-    struct rows r;
-    int e = head_rows(h->buffer, h->n, h->n_origins, h->is_unsorted, NULL, 0, &s->arena, &r);
+    struct rows r, stored;
+    int e = head_rows(h->buffer, h->n, h->n_origins, h->is_unsorted, NULL, 0, &s->arena, &stored);
+    r = stored;
+    if (s->map.stored != h->table || s->map.fields != s->table) {
+        arena_reset(&s->map_arena);
+        e = e < 0 ? e : field_map_init(&s->map, s->table, h->table, false, &s->map_arena);
+    }
+    if (e == 0 && !s->map.is_same)
+        e = field_map_rows(&s->map, &stored, NULL, 0, !s->spec.is_any_type, &s->arena, &r);
     if (e < 0)
         return e;
     uint16_t *ids = arena_alloc(&s->arena, (r.n_columns + 1) * sizeof *ids);
@@ -452,7 +428,9 @@ static int next_head(struct scan *s, struct scan_chunk *out)
         if ((!s->is_of_all && !slice_eq(h->table->name, s->spec.name)) || !is_stream_wanted(s, h->key))
             continue;
         if (s->is_of_all)
-            s->table = h->table;
+            s->table = s->spec.is_stored ? h->table : find_table(s, h->table->name);
+        if (!s->table)
+            continue;
         arena_reset(&s->arena);
         int r = make_head_chunk(s, h);
         if (r < 0)
@@ -487,53 +465,59 @@ int scan_next(struct scan *s, struct scan_chunk *out)
     }
 }
 
-static int compare_ids(const void *a, const void *b)
+bool scan_is_old(const struct scan *s)
 {
-    return (int)*(const uint16_t *)a - (int)*(const uint16_t *)b;
+    return s->entry && s->entry->directory->is_old;
 }
 
-/* Our numbers as the blob's, in its order. */
-static int want_theirs(struct scan *s, const uint16_t *want, size_t n_want, const uint16_t **out,
-                       size_t *n_out)
+static bool has_companion(const struct scan *s, const uint16_t *want, size_t n)
 {
-    uint16_t *theirs = arena_alloc(&s->arena, (n_want + 1) * sizeof *theirs);
-    size_t n = 0;
-    if (!theirs)
-        return -ENOMEM;
-    for (size_t i = 0; i < n_want; i++) {
-        theirs[n] = to_theirs(s, want[i]);
-        n += theirs[n] != NO_COLUMN;
-    }
-    qsort(theirs, n, sizeof *theirs, compare_ids);
-    *out = theirs;
-    *n_out = n;
-    return 0;
+    for (size_t i = 0; !s->spec.step_ns && i < n; i++)
+        if (want[i] >= s->map.fields->n_columns)
+            return true;
+    return false;
 }
 
-static int read_chunk(struct scan *s, unsigned what, const uint16_t *want, size_t n_want, struct rows *out)
+/* want: of the stored columns. */
+static int read_head(struct scan *s, unsigned what, const uint16_t *want, size_t n_want, struct rows *out)
 {
-    struct view_reader *reader = s->v->reader;
+    static const uint16_t none = NO_COLUMN;
+    const struct view_head *h = s->head;
+    return head_rows(h->buffer, h->n, h->n_origins, h->is_unsorted,
+                     what & BLOB_ALL_COLUMNS ? NULL : (n_want ? want : &none), n_want, &s->arena, out);
+}
+
+static int read_fields(struct scan *s, unsigned what, const uint16_t *want, size_t n_want, struct rows *out)
+{
+    bool is_plain = is_as_stored(s) && !has_companion(s, want, n_want);
     const uint16_t *theirs = want;
-    int r = want_theirs(s, want, n_want, &theirs, &n_want);
-    if (r == 0)
-        r = directories_body(&reader->directories, s->at->partition->p, s->entry);
-    if (r == 0)
-        r = blob_chunk_read(s->entry->directory, strbuf_slice(&s->entry->body),
-                            s->entry->place.partition << 40 ^ s->entry->place.blob, s->chunk, what, theirs,
-                            n_want, reader->cache, &s->arena, out);
-    if (r == 0 && s->to_ours)
-        r = renumber_rows(s, out);
-    return r;
+    size_t n = n_want;
+    struct rows stored;
+    if (!is_plain && !(what & BLOB_ALL_COLUMNS)) {
+        uint16_t *list = arena_alloc(&s->arena, (s->map.stored->n_columns + 1) * sizeof *list);
+        if (!list)
+            return -ENOMEM;
+        n = field_map_want(&s->map, want, n_want, list);
+        theirs = list;
+    } else if (is_plain && !s->head && !s->spec.step_ns) {
+        uint32_t has = s->map.stored->n_columns; /* our columns that the blob does not know yet are the last */
+        while (n && theirs[n - 1] >= has)
+            n--;
+    }
+    int r = s->head ? read_head(s, what, theirs, n, &stored) : read_stored(s, what, theirs, n, &stored);
+    if (r < 0 || is_plain) {
+        if (r == 0)
+            *out = stored;
+        return r;
+    }
+    return field_map_rows(&s->map, &stored, what & BLOB_ALL_COLUMNS ? NULL : want, n_want, !s->spec.is_any_type,
+                          &s->arena, out);
 }
 
 int scan_read(struct scan *s, unsigned what, const uint16_t *want, size_t n_want, struct rows *out)
 {
-    static const uint16_t none = NO_COLUMN;
-    if (s->head)
-        return head_rows(s->head->buffer, s->head->n, s->head->n_origins, s->head->is_unsorted,
-                         what & BLOB_ALL_COLUMNS ? NULL : (n_want ? want : &none), n_want, &s->arena, out);
-    int r = read_chunk(s, what, want, n_want, out);
-    if (r == -ENOMEM || r == 0)
+    int r = read_fields(s, what, want, n_want, out);
+    if (r == -ENOMEM || r == 0 || s->head)
         return r;
     s->loss.chunks++;
     s->loss.rows += s->entry->directory->chunks[s->chunk].n_rows;

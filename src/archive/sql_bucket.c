@@ -94,7 +94,7 @@ static int list_columns(struct bucket_sql_table *t)
     if (!t->columns)
         return -ENOMEM;
     for (uint32_t i = 0; i < s->n_fields && is_fine && t->n < COLUMNS_MAX / 2; i++)
-        if (s->fields[i].role == ROLE_KEY)
+        if (s->fields[i].role == ROLE_KEY && !s->fields[i].is_companion)
             is_fine =
                 add_column(t, (struct bucket_sql_column){.is = OF_KEY, .field = i}, s->fields[i].name, NULL);
     is_fine =
@@ -102,7 +102,7 @@ static int list_columns(struct bucket_sql_table *t)
         add_column(t, (struct bucket_sql_column){.is = OF_COUNTS, .field = BUCKET_ROWS}, "rows", NULL) &&
         add_column(t, (struct bucket_sql_column){.is = OF_COUNTS, .field = BUCKET_TIER}, "tier", NULL);
     for (uint32_t i = 0; i < s->n_fields && is_fine && t->n < COLUMNS_MAX; i++)
-        if (s->fields[i].role != ROLE_KEY)
+        if (s->fields[i].role != ROLE_KEY && !s->fields[i].is_companion)
             is_fine = add_field(t, i);
     return is_fine ? 0 : -ENOMEM;
 }
@@ -156,13 +156,13 @@ static enum bucket_class class_of(const void *table, int column)
 {
     const struct bucket_sql_table *t = table;
     if (column == BUCKET_HOST || column == BUCKET_PROG)
-        return CLASS_TEXT;
+        return BUCKET_TEXT;
     if (column < BUCKET_HEADS || t->columns[column - BUCKET_HEADS].is != OF_KEY)
-        return CLASS_NOTHING;
+        return BUCKET_NOTHING;
     uint8_t type = t->shape->fields[t->columns[column - BUCKET_HEADS].field].type;
-    return type == VALUE_TEXT                        ? CLASS_TEXT
-           : type == VALUE_INT || type == VALUE_UINT ? CLASS_INTEGER
-                                                     : CLASS_NOTHING;
+    return type == VALUE_TEXT                        ? BUCKET_TEXT
+           : type == VALUE_INT || type == VALUE_UINT ? BUCKET_INTEGER
+                                                     : BUCKET_NOTHING;
 }
 
 static int bucket_best_index(sqlite3_vtab *v, sqlite3_index_info *info)
@@ -249,7 +249,8 @@ static bool wants(void *arg, struct slice key, const struct stream_key_parts *pa
         if (column < BUCKET_HEADS)
             continue;
         const struct sql_field *f = &t->shape->fields[t->columns[column - BUCKET_HEADS].field];
-        if (!bucket_args_pass(&c->args, column, sql_key_value(parts->fields, f)))
+        char buf[VALUE_SPELLING_MAX];
+        if (!bucket_args_pass(&c->args, column, sql_key_value(parts->fields, f, buf)))
             return false;
     }
     return true;
@@ -338,7 +339,7 @@ static int bucket_column_value(sqlite3_vtab_cursor *cursor, sqlite3_context *to,
     else if (col->is == OF_COUNTS)
         sqlite3_result_int64(to, col->field == BUCKET_ROWS ? (sqlite3_int64)c->row.rows : c->row.tier_ns);
     else if (sql_may_field(t->context, t->shape->event, c->parts.host, f->field))
-        sql_result(to, sql_key_value(c->parts.fields, f));
+        sql_result(to, sql_key_value(c->parts.fields, f, (char[VALUE_SPELLING_MAX]){0}));
     return SQLITE_OK;
 }
 

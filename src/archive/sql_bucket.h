@@ -12,7 +12,7 @@ enum bucket_arg { ARG_FROM, ARG_TO, ARG_STEP, ARG_WHERE, ARG_TIER, ARGS };
 #define BUCKET_ARG_COLUMNS "\"from\" HIDDEN, \"to\" HIDDEN, step HIDDEN, \"where\" TEXT HIDDEN, accept HIDDEN"
 
 /* What a column is to xBestIndex. */
-enum bucket_class { CLASS_NOTHING, CLASS_TEXT, CLASS_INTEGER /* = and IN are of use */ };
+enum bucket_class { BUCKET_NOTHING, BUCKET_TEXT, BUCKET_INTEGER /* = and IN are of use */ };
 
 /* A column is one of these texts, or one of these numbers. */
 struct bucket_test {

@@ -21,7 +21,7 @@ static char letter_of(sqlite3_index_info *info, int i, enum bucket_class class)
 {
     if (info->aConstraint[i].op != SQLITE_INDEX_CONSTRAINT_EQ || !info->aConstraint[i].usable)
         return '\0';
-    if (class == CLASS_NOTHING || (class == CLASS_TEXT && !is_binary(info, i)))
+    if (class == BUCKET_NOTHING || (class == BUCKET_TEXT && !is_binary(info, i)))
         return '\0';
     return sqlite3_vtab_in(info, i, 1) ? 'i' : '=';
 }

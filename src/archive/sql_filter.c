@@ -23,18 +23,18 @@
 
 /* ---------------------------------------------------------------- planning */
 
-enum column_class { CLASS_NUMBER, CLASS_TEXT, CLASS_OTHER };
+enum test_as { TEST_AS_NUMBER, TEST_AS_TEXT, TEST_AS_OTHER };
 
-static enum column_class class_of(const struct sql_shape *s, int column)
+static enum test_as test_as(const struct sql_shape *s, int column)
 {
     if (column == SQL_TIME)
-        return CLASS_NUMBER;
+        return TEST_AS_NUMBER;
     if (column == SQL_HOST || column == SQL_PROG || column == SQL_LEVEL)
-        return CLASS_TEXT;
+        return TEST_AS_TEXT;
     if (column < SQL_HEADS || column >= SQL_HEADS + (int)s->n_fields)
-        return CLASS_OTHER;
+        return TEST_AS_OTHER;
     uint8_t type = s->fields[column - SQL_HEADS].type;
-    return type == VALUE_TEXT ? CLASS_TEXT : type == VALUE_BYTES ? CLASS_OTHER : CLASS_NUMBER;
+    return type == VALUE_TEXT ? TEST_AS_TEXT : type == VALUE_BYTES ? TEST_AS_OTHER : TEST_AS_NUMBER;
 }
 
 static char op_letter(unsigned char op)
@@ -65,12 +65,13 @@ static char letter_of(const struct sql_shape *s, sqlite3_index_info *info, int i
 {
     int column = info->aConstraint[i].iColumn;
     char letter = op_letter(info->aConstraint[i].op);
-    if (!info->aConstraint[i].usable || column < 0 || column >= SQL_HEADS + (int)s->n_fields || !letter)
+    if (!info->aConstraint[i].usable || column < 0 || column >= SQL_HEADS + (int)s->n_fields || !letter ||
+        (column >= SQL_HEADS && s->fields[column - SQL_HEADS].is_companion)) /* summaries do not know these */
         return '\0';
-    enum column_class class = class_of(s, column);
-    if (letter == 'n' || class == CLASS_OTHER)
+    enum test_as as = test_as(s, column);
+    if (letter == 'n' || as == TEST_AS_OTHER)
         return 'n';
-    if (class == CLASS_NUMBER)
+    if (as == TEST_AS_NUMBER)
         return letter;
     /* Another collation has other equals. */
     return letter == '=' && sqlite3_stricmp(sqlite3_vtab_collation(info, i), "BINARY") == 0 ? '=' : 'n';
@@ -87,7 +88,7 @@ static double share_of(const struct sql_shape *s, int column, char letter)
         return 0.4;
     double share = column == SQL_HOST                                                      ? 0.02
                    : column >= SQL_HEADS && s->fields[column - SQL_HEADS].role == ROLE_KEY ? 0.05
-                   : class_of(s, column) == CLASS_TEXT && column >= SQL_HEADS              ? 0.001
+                   : test_as(s, column) == TEST_AS_TEXT && column >= SQL_HEADS              ? 0.001
                                                                                            : 0.1;
     return letter == 'i' ? share * 4 : share;
 }
@@ -265,7 +266,7 @@ static void set_range_in(struct sql_filter *f, struct sql_test *t, sqlite3_value
 
 static int set_test(struct sql_filter *f, struct sql_test *t, char letter, sqlite3_value *v)
 {
-    bool is_number = class_of(f->shape, t->column) == CLASS_NUMBER;
+    bool is_number = test_as(f->shape, t->column) == TEST_AS_NUMBER;
     t->least = INT64_MIN;
     t->most = INT64_MAX;
     t->low = -INFINITY;
@@ -420,17 +421,6 @@ static bool passes(const struct sql_test *t, struct value v)
                                  : is_uint_within(t, v.u);
 }
 
-uint16_t sql_column_id(const struct table_def *table, const struct sql_field *f)
-{
-    if (f->id < table->n_columns && table->columns[f->id].type == f->type &&
-        slice_eq(table->columns[f->id].name, f->field))
-        return f->id;
-    for (uint32_t i = 0; i < table->n_columns; i++)
-        if (table->columns[i].type == f->type && slice_eq(table->columns[i].name, f->field))
-            return (uint16_t)i;
-    return UINT16_MAX;
-}
-
 int sql_chunk_column(const struct blob_chunk *chunk, uint16_t id)
 {
     uint32_t from = 0, to = chunk->n_columns;
@@ -444,13 +434,13 @@ int sql_chunk_column(const struct blob_chunk *chunk, uint16_t id)
     return from < chunk->n_columns && chunk->ids[from] == id ? (int)from : -1;
 }
 
-struct value sql_key_value(struct slice fields, const struct sql_field *f)
+struct value sql_key_value(struct slice fields, const struct sql_field *f, char buf[VALUE_SPELLING_MAX])
 {
     struct slice name;
     struct value v;
     while (stream_key_next(&fields, &name, &v))
-        if (v.type == f->type && slice_eq(name, f->field))
-            return v;
+        if (slice_eq(name, f->field) && (f->class != CLASS_UNKNOWN || v.type == f->type))
+            return class_value(f->class, v, buf);
     return value_none();
 }
 
@@ -472,7 +462,8 @@ bool sql_filter_stream(const struct sql_filter *f, const struct stream_key_parts
         if (!is_field(t))
             continue;
         const struct sql_field *field = &f->shape->fields[t->column - SQL_HEADS];
-        struct value v = sql_key_value(parts->fields, field);
+        char buf[VALUE_SPELLING_MAX];
+        struct value v = sql_key_value(parts->fields, field, buf);
         if (v.type != VALUE_NONE &&
             (!passes(t, v) || !sql_may_field(f->context, f->shape->event, parts->host, field->field)))
             return false;
@@ -496,8 +487,7 @@ static bool may_pass(const struct sql_test *t, const struct column_summary *s)
     return passes(&below, s->max) && passes(&above, s->min);
 }
 
-bool sql_filter_chunk(const struct sql_filter *f, const struct table_def *table,
-                      const struct blob_chunk *chunk)
+bool sql_filter_chunk(const struct sql_filter *f, const struct blob_chunk *chunk)
 {
     struct stream_key_parts parts = stream_key_split(chunk->key);
     for (size_t i = 0; i < f->n; i++) {
@@ -505,10 +495,10 @@ bool sql_filter_chunk(const struct sql_filter *f, const struct table_def *table,
         if (!is_field(t))
             continue;
         const struct sql_field *field = &f->shape->fields[t->column - SQL_HEADS];
-        if (sql_key_value(parts.fields, field).type != VALUE_NONE)
+        char buf[VALUE_SPELLING_MAX];
+        if (sql_key_value(parts.fields, field, buf).type != VALUE_NONE)
             continue; /* the stream has passed */
-        uint16_t id = sql_column_id(table, field);
-        int at = id == UINT16_MAX ? -1 : sql_chunk_column(chunk, id);
+        int at = sql_chunk_column(chunk, field->id);
         if (at < 0 || !may_pass(t, &chunk->summaries[at]) ||
             !sql_may_field(f->context, f->shape->event, parts.host, field->field))
             return false;

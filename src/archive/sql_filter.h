@@ -41,20 +41,17 @@ void sql_filter_forget_rows(struct sql_filter *f);
 
 /* Could the stream have rows that pass, and may it be seen? As far as its key tells. */
 bool sql_filter_stream(const struct sql_filter *f, const struct stream_key_parts *parts);
-/* Could the chunk, as far as its summaries tell? table: whose ids the chunk has. Of a stream that passed. */
-bool sql_filter_chunk(const struct sql_filter *f, const struct table_def *table,
-                      const struct blob_chunk *chunk);
+/* Could the chunk, as far as its summaries tell? Of a stream that passed. */
+bool sql_filter_chunk(const struct sql_filter *f, const struct blob_chunk *chunk);
 /* Is every row of the chunk known to pass this test, so that none need be looked at? */
 bool sql_test_is_sure(const struct sql_test *t, const struct column_summary *s, uint32_t n_rows);
 /* keep[i] becomes false where row i of the column does not pass. */
 void sql_test_rows(const struct sql_test *t, const struct column *c, uint32_t n_rows, bool *keep);
 bool sql_test_text(const struct sql_test *t, struct slice text);
 
-/* The column of the field in table, or UINT16_MAX: its own number where the table is the archive's. */
-uint16_t sql_column_id(const struct table_def *table, const struct sql_field *f);
 /* Its place among chunk->ids, or -1. */
 int sql_chunk_column(const struct blob_chunk *chunk, uint16_t id);
-/* The field's value in the stream's key; VALUE_NONE: it is not there. */
-struct value sql_key_value(struct slice fields, const struct sql_field *f);
+/* The field's value in the stream's key, as its column has it; VALUE_NONE: it is not there. Borrows fields, or buf. */
+struct value sql_key_value(struct slice fields, const struct sql_field *f, char buf[VALUE_SPELLING_MAX]);
 
 #endif

@@ -125,9 +125,9 @@ static enum bucket_class class_of(const void *table, int column)
 {
     const struct sql_field *key = key_of(table, column);
     uint8_t type = key ? key->type : column == COLUMN_HOST || column == COLUMN_PROG ? VALUE_TEXT : VALUE_NONE;
-    return type == VALUE_TEXT                        ? CLASS_TEXT
-           : type == VALUE_INT || type == VALUE_UINT ? CLASS_INTEGER
-                                                     : CLASS_NOTHING;
+    return type == VALUE_TEXT                        ? BUCKET_TEXT
+           : type == VALUE_INT || type == VALUE_UINT ? BUCKET_INTEGER
+                                                     : BUCKET_NOTHING;
 }
 
 static int forecast_best_index(sqlite3_vtab *v, sqlite3_index_info *info)
@@ -152,7 +152,7 @@ static int set_field(struct forecast_cursor *c, struct slice name)
         const struct sql_field *f = &s->fields[i];
         if (!slice_eq_nocase(name, slice_str(f->name)))
             continue;
-        if (f->role == ROLE_KEY || value_is_text(f->type))
+        if (f->role == ROLE_KEY || f->is_companion || value_is_text(f->type))
             break;
         c->field = f;
         return SQLITE_OK;
@@ -272,7 +272,7 @@ static bool wants(void *arg, struct slice key, const struct stream_key_parts *pa
         return false;
     for (size_t i = 0; i < c->args.n_tests; i++) {
         const struct sql_field *f = key_of(t, c->args.tests[i].column);
-        if (f && !bucket_args_pass(&c->args, c->args.tests[i].column, sql_key_value(parts->fields, f)))
+        if (f && !bucket_args_pass(&c->args, c->args.tests[i].column, sql_key_value(parts->fields, f, (char[VALUE_SPELLING_MAX]){0})))
             return false;
     }
     return true;
@@ -393,7 +393,7 @@ static int forecast_column(sqlite3_vtab_cursor *cursor, sqlite3_context *to, int
     else if (!key)
         result_of(&c->forecast, to, column - HEADS - (int)t->n_keys);
     else if (sql_may_field(t->context, t->shape->event, c->parts.host, key->field))
-        sql_result(to, sql_key_value(c->parts.fields, key));
+        sql_result(to, sql_key_value(c->parts.fields, key, (char[VALUE_SPELLING_MAX]){0}));
     return SQLITE_OK;
 }
 
@@ -439,7 +439,7 @@ static int list_keys(struct forecast_table *t)
     if (!t->keys)
         return -ENOMEM;
     for (uint32_t i = 0; i < s->n_fields; i++) {
-        if (s->fields[i].role != ROLE_KEY)
+        if (s->fields[i].role != ROLE_KEY || s->fields[i].is_companion)
             continue;
         struct forecast_key *k = &t->keys[t->n_keys++];
         *k = (struct forecast_key){&s->fields[i], column_name(&t->arena, s->fields[i].name)};

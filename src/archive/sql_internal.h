@@ -100,8 +100,10 @@ enum { SQL_FIELDS_MAX = 1980 };
 struct sql_field {
     const char *name;   /* of the column */
     struct slice field; /* as in the table */
-    uint16_t id;
+    uint16_t id;        /* of the table; of a companion (fields.h): behind all of them */
     uint8_t type, role;
+    uint8_t class;     /* enum field_class; CLASS_UNKNOWN: of a table that has none */
+    bool is_companion; /* "f:text" or "f:number": hidden */
 };
 
 struct sql_shape {
@@ -111,7 +113,8 @@ struct sql_shape {
     bool has_heads;     /* time, host, prog, level and hidden ones are columns, too */
     struct arena arena; /* all of it */
 };
-/* Copies what it needs. NULL: no memory. */
+/* Copies what it needs. Of an event's table with heads also the companions of its fields, behind them, as long as SQLite
+ * has room for all. NULL: no memory. */
 struct sql_shape *sql_shape_create(const struct table_def *t, bool has_heads);
 void sql_shape_destroy(struct sql_shape *s); /* NULL is fine */
 /* The number that changes when a table has other columns. */
@@ -120,7 +123,7 @@ uint64_t sql_shape_signature(const struct table_def *t);
 const char *sql_type_name(uint8_t type);
 /* Appends name in double quotes. */
 void sql_add_quoted(struct strbuf *out, const char *name);
-/* Gives a value to SQLite: uint above 2^63-1 as text of 20 digits, NaN and missing as NULL. Text is copied:
+/* Gives a value to SQLite: uint above 2^63-1 as the nearest float, NaN and missing as NULL. Text is copied:
  * SQLite may keep it while the cursor moves on (the columns beside a max()). */
 void sql_result(sqlite3_context *to, struct value v);
 

@@ -70,8 +70,8 @@ static int rebuild_disconnect(sqlite3_vtab *v)
 static enum bucket_class class_of(const void *table, int column)
 {
     (void)table;
-    return column == REBUILD_HOST || column == REBUILD_PROG || column == REBUILD_FIELD ? CLASS_TEXT
-                                                                                       : CLASS_NOTHING;
+    return column == REBUILD_HOST || column == REBUILD_PROG || column == REBUILD_FIELD ? BUCKET_TEXT
+                                                                                       : BUCKET_NOTHING;
 }
 
 static int rebuild_best_index(sqlite3_vtab *v, sqlite3_index_info *info)

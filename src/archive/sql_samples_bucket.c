@@ -69,7 +69,7 @@ static int samples_disconnect(sqlite3_vtab *v)
 static enum bucket_class class_of(const void *table, int column)
 {
     (void)table;
-    return column >= SAMPLES_NAME && column <= SAMPLES_FIELD ? CLASS_TEXT : CLASS_NOTHING;
+    return column >= SAMPLES_NAME && column <= SAMPLES_FIELD ? BUCKET_TEXT : BUCKET_NOTHING;
 }
 
 static int samples_best_index(sqlite3_vtab *v, sqlite3_index_info *info)

@@ -2,15 +2,14 @@
 /* sql_shape.c - which columns a table has in SQL, and how values are given there.
  *
  * A column is called as its field, with two exceptions. SQL does not know case, so two fields may have one
- * name: of those that have (a field seen with two types, or written in two ways), all but the first are
- * called name:type, and name:type:2 and so on where that is not enough. A field that is called like one of
- * the built-in columns gets a $ before its name, as in predicates. */
+ * name: of those (Load and load), all but the first are called name:type, and name:type:2 and so on where that is not
+ * enough. A field that is called like one of the built-in columns gets a $ before its name, as in predicates. The companion
+ * of a field is name:text or name:number. */
 #include "archive/sql_internal.h"
 
 #include "base/hash.h"
 #include "base/map.h"
 #include "base/mem.h"
-#include "base/num.h"
 
 #include <errno.h>
 
@@ -59,10 +58,13 @@ static int name_field(struct map *taken, struct sql_shape *s, struct sql_field *
     if (s->has_heads && is_built_in(f->field))
         strbuf_add_char(name, '$');
     strbuf_add_slice(name, f->field);
+    if (f->is_companion)
+        strbuf_printf(name, ":%s", class_name(f->class));
     int r = claim(taken, s, f, name);
     if (r != 0)
         return r;
-    strbuf_printf(name, ":%s", value_type_name(f->type));
+    if (!f->is_companion)
+        strbuf_printf(name, ":%s", value_type_name(f->type));
     size_t n = name->n;
     r = claim(taken, s, f, name);
     for (unsigned i = 2; r == 0; i++) {
@@ -85,13 +87,26 @@ static int name_fields(struct sql_shape *s)
     return r < 0 ? r : 0;
 }
 
+/* The column with the other side of field i: its text, or its number. */
+static void make_companion(const struct table_def *t, struct sql_field *fields, uint32_t i)
+{
+    bool is_number = fields[i].class == CLASS_NUMBER;
+    fields[t->n_columns + i] = fields[i];
+    fields[t->n_columns + i].id = (uint16_t)(t->n_columns + i);
+    fields[t->n_columns + i].class = is_number ? CLASS_TEXT : CLASS_NUMBER;
+    fields[t->n_columns + i].type = is_number ? VALUE_TEXT : VALUE_FLOAT;
+    fields[t->n_columns + i].is_companion = true;
+}
+
 struct sql_shape *sql_shape_create(const struct table_def *t, bool has_heads)
 {
     struct sql_shape *s = mem_try_alloc(sizeof *s);
     if (!s)
         return NULL;
+    bool has_companions = has_heads && t->states && 2 * t->n_columns <= SQL_FIELDS_MAX;
+    uint32_t n = t->n_columns < SQL_FIELDS_MAX ? t->n_columns : SQL_FIELDS_MAX;
     s->has_heads = has_heads;
-    s->n_fields = t->n_columns < SQL_FIELDS_MAX ? t->n_columns : SQL_FIELDS_MAX;
+    s->n_fields = has_companions ? 2 * n : n;
     s->fields = arena_alloc(&s->arena, (s->n_fields + 1) * sizeof *s->fields);
     char *event = arena_alloc(&s->arena, t->name.n + 1);
     if (!s->fields || !event)
@@ -99,12 +114,17 @@ struct sql_shape *sql_shape_create(const struct table_def *t, bool has_heads)
     memcpy(event, t->name.p, t->name.n);
     event[t->name.n] = '\0';
     s->event = slice_of(event, t->name.n);
-    for (uint32_t i = 0; i < s->n_fields; i++) {
+    for (uint32_t i = 0; i < n; i++) {
         const struct field *f = &t->columns[i];
-        s->fields[i] = (struct sql_field){
-            .field = arena_copy(&s->arena, f->name), .id = (uint16_t)i, .type = f->type, .role = f->role};
+        s->fields[i] = (struct sql_field){.field = arena_copy(&s->arena, f->name),
+                                          .id = (uint16_t)i,
+                                          .type = f->type,
+                                          .role = f->role,
+                                          .class = t->states ? t->states[i].class : (uint8_t)CLASS_UNKNOWN};
         if (!s->fields[i].field.p)
             goto fail;
+        if (has_companions)
+            make_companion(t, s->fields, i);
     }
     if (name_fields(s) == 0)
         return s;
@@ -125,14 +145,15 @@ uint64_t sql_shape_signature(const struct table_def *t)
 {
     uint64_t h = hash_seeded(t->name, t->n_columns);
     for (uint32_t i = 0; i < t->n_columns; i++)
-        h = hash_seeded(t->columns[i].name, h ^ (uint64_t)(t->columns[i].type | t->columns[i].role << 8));
+        h = hash_seeded(t->columns[i].name, h ^ (uint64_t)(t->columns[i].type | t->columns[i].role << 8 |
+                                                           (t->states ? t->states[i].class : 0) << 16));
     return h;
 }
 
 const char *sql_type_name(uint8_t type)
 {
     static const char *const names[VALUE_TYPES] = {"",        "INTEGER", "INTEGER", "REAL",
-                                                   "INTEGER", "TEXT",    "BLOB"};
+                                                   "INTEGER", "TEXT",    "BLOB",    "REAL"};
     return type < VALUE_TYPES ? names[type] : "";
 }
 
@@ -147,16 +168,6 @@ void sql_add_quoted(struct strbuf *out, const char *name)
     strbuf_add_char(out, '"');
 }
 
-/* Above 2^63-1, where SQLite has no integers: exact, and in the right order among themselves and after all
- * others, as text comes after numbers. */
-static void result_large(sqlite3_context *to, uint64_t u)
-{
-    char digits[NUM_TEXT_MAX] = "0";
-    size_t n = u < UINT64_C(10000000000000000000) ? 1 : 0;
-    n += num_print_uint(digits + n, u);
-    sqlite3_result_text(to, digits, (int)n, SQLITE_TRANSIENT);
-}
-
 void sql_result(sqlite3_context *to, struct value v)
 {
     switch (v.type) {
@@ -168,10 +179,13 @@ void sql_result(sqlite3_context *to, struct value v)
         if (v.u <= INT64_MAX)
             sqlite3_result_int64(to, (int64_t)v.u);
         else
-            result_large(to, v.u);
+            sqlite3_result_double(to, (double)v.u);
         break;
     case VALUE_FLOAT:
         sqlite3_result_double(to, v.f); /* SQLite makes NULL of NaN: the column nan tells */
+        break;
+    case VALUE_NUMBER:
+        sql_result(to, value_number(v));
         break;
     case VALUE_TEXT:
         sqlite3_result_text(to, v.n ? v.p : "", (int)v.n, SQLITE_TRANSIENT);

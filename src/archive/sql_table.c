@@ -30,6 +30,7 @@ struct slot {
     uint64_t chunk;              /* the number of the chunk that the rest is about: else it is to be found */
     const struct column *column; /* NULL: */
     struct value value;          /* the same for all rows, or VALUE_NONE */
+    char text[VALUE_SPELLING_MAX]; /* of value, where it is a number as text */
 };
 
 struct event_cursor {
@@ -64,7 +65,7 @@ static void declare_fields(struct strbuf *out, const struct sql_shape *s)
     for (uint32_t i = 0; i < s->n_fields; i++) {
         strbuf_add_str(out, ", ");
         sql_add_quoted(out, s->fields[i].name);
-        strbuf_printf(out, " %s", sql_type_name(s->fields[i].type));
+        strbuf_printf(out, " %s%s", sql_type_name(s->fields[i].type), s->fields[i].is_companion ? " HIDDEN" : "");
     }
     strbuf_add_str(
         out, ", producer TEXT HIDDEN, epoch INTEGER HIDDEN, seq INTEGER HIDDEN, clock_offset INTEGER HIDDEN, "
@@ -208,10 +209,8 @@ static bool find_slot(struct event_cursor *c, uint32_t field)
     *s = (struct slot){.chunk = c->chunks};
     if (!sql_may_field(c->table->context, c->table->shape->event, c->parts.host, f->field))
         return false;
-    if (sql_chunk_column(c->chunk.chunk, f->id) >= 0)
-        return true;
-    s->value = sql_key_value(c->parts.fields, f);
-    return false;
+    s->value = sql_key_value(c->parts.fields, f, s->text);
+    return s->value.type == VALUE_NONE && (f->is_companion || sql_chunk_column(c->chunk.chunk, f->id) >= 0);
 }
 
 static int compare_ids(const void *a, const void *b)
@@ -312,6 +311,11 @@ static int select_rows(struct event_cursor *c)
     return first != NULL;
 }
 
+static bool may_be_nan(const struct sql_field *f)
+{
+    return f->type == VALUE_FLOAT && !f->is_companion;
+}
+
 static int read_used(struct event_cursor *c)
 {
     const struct sql_shape *s = c->table->shape;
@@ -321,7 +325,7 @@ static int read_used(struct event_cursor *c)
     for (int i = SQL_PRODUCER; i < SQL_NAN; i++)
         what |= hidden[i] ? BLOB_ORIGINS : 0;
     for (uint32_t i = 0; i < s->n_fields; i++)
-        if (used[SQL_HEADS + i] || (hidden[SQL_NAN] && s->fields[i].type == VALUE_FLOAT))
+        if (used[SQL_HEADS + i] || (hidden[SQL_NAN] && may_be_nan(&s->fields[i])))
             (void)add_want(c, i, &n); /* else it is not a column here, or was read for a test */
     return read_columns(c, what, n);
 }
@@ -377,7 +381,8 @@ static bool wants(void *arg, struct slice key, const struct stream_key_parts *pa
 static bool may_have(void *arg, const struct table_def *table, const struct blob_chunk *chunk)
 {
     const struct event_cursor *c = arg;
-    return sql_filter_chunk(&c->filter, table, chunk);
+    (void)table; /* the shape is of it */
+    return sql_filter_chunk(&c->filter, chunk);
 }
 
 /* A text that one field must have: chunks have a filter of ids. */
@@ -397,7 +402,7 @@ static int open_scan(struct event_cursor *c)
 {
     struct sql_context *ctx = c->table->context;
     struct scan_spec spec = {
-        .name = c->table->shape->event, .wants = wants, .arg = c, .id_column = UINT16_MAX};
+        .name = c->table->shape->event, .wants = wants, .arg = c, .is_any_type = true, .id_column = UINT16_MAX};
     if (c->table->is_latest) {
         sql_filter_forget_rows(&c->filter);
         spec.from_ns = INT64_MIN;
@@ -486,7 +491,7 @@ static int result_nan(struct event_cursor *c, sqlite3_context *to)
     struct strbuf names = {0};
     int r = 0;
     for (uint32_t i = 0; i < shape->n_fields && r == 0; i++) {
-        if (shape->fields[i].type != VALUE_FLOAT)
+        if (!may_be_nan(&shape->fields[i]))
             continue;
         r = c->slots[i].chunk == c->chunks ? 0 : read_late(c, 0, i);
         struct value v = r == 0 ? value_at(c, &c->slots[i]) : value_none();

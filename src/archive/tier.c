@@ -7,6 +7,7 @@
 #include "archive/tier.h"
 
 #include "archive/archive_internal.h"
+#include "archive/fields.h"
 #include "archive/tier_fold.h"
 #include "base/mem.h"
 
@@ -244,6 +245,15 @@ static int put_blob(struct tier *t)
     return r;
 }
 
+/* The rows by fields, so that numbers that were stored with several types fold into one. */
+static int take_fields(struct tier *t, const struct table_def *fields, const struct table_def *theirs, struct rows *rows)
+{
+    struct field_map map;
+    struct rows stored = *rows;
+    int r = field_map_init(&map, fields, theirs, t->directory->is_old, &t->scratch);
+    return r < 0 || map.is_same ? r : field_map_rows(&map, &stored, NULL, 0, true, &t->scratch, rows);
+}
+
 static int fold_chunk(struct tier *t, const struct blob_chunk *c, struct rows *rows)
 {
     const struct table_def *theirs = &t->directory->tables[c->section];
@@ -255,7 +265,12 @@ static int fold_chunk(struct tier *t, const struct blob_chunk *c, struct rows *r
         if (r == 0)
             r = tier_fold_again(rows, table, t->to.step_ns, &t->scratch, &folded);
     } else if (r == 0) {
-        r = tier_fold_rows(rows, theirs, t->to.step_ns, table, &t->scratch, &folded, &t->counts.left_out);
+        const struct table_def *ours = catalog_table(t->a->catalog, theirs->name);
+        if (ours)
+            r = take_fields(t, ours->fields, theirs, rows);
+        if (r == 0)
+            r = tier_fold_rows(rows, ours ? ours->fields : theirs, t->to.step_ns, table, &t->scratch, &folded,
+                               &t->counts.left_out);
     }
     if (r == 0)
         r = blob_writer_add(t->writer, &table->def, c->key, &folded);

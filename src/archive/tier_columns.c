@@ -19,7 +19,8 @@ static const char *const row_names[] = {"rows", "first_at", "last_at"}; /* from 
     }
 static const char *const units[VALUE_TYPES][TIER_FIELD_PARTS] = {
     [VALUE_INT] = UNITS("int"),   [VALUE_UINT] = UNITS("uint"), [VALUE_FLOAT] = UNITS("float"),
-    [VALUE_BOOL] = UNITS("bool"), [VALUE_TEXT] = UNITS("text"), [VALUE_BYTES] = UNITS("bytes")};
+    [VALUE_BOOL] = UNITS("bool"), [VALUE_TEXT] = UNITS("text"), [VALUE_BYTES] = UNITS("bytes"),
+    [VALUE_NUMBER] = UNITS("number")};
 
 /* VALUE_NONE: there is no such part. */
 static uint8_t type_of_part(uint8_t type, enum tier_part part)
@@ -135,15 +136,24 @@ int tier_table_id(struct tier_table *t, const struct field *column, uint16_t *id
 
 /* ---------------------------------------------------------------- reading */
 
-static uint32_t find_id(const struct table_def *table, const uint16_t *ids, uint32_t n, struct slice field,
-                        uint8_t type)
+/* The slot of that field and type; UINT32_MAX: it is not asked. */
+static uint32_t find_slot(struct tier_columns *t, const struct table_def *table, const uint16_t *ids, uint32_t n,
+                          struct slice field, uint8_t type)
 {
-    for (uint32_t i = 0; i < n; i++) {
-        const struct field *f = &table->columns[ids[i]];
-        if (f->type == type && slice_eq(f->name, field))
+    uint32_t place = 0;
+    while (place < n && !slice_eq(table->columns[ids[place]].name, field))
+        place++;
+    if (place == n)
+        return UINT32_MAX;
+    bool is_text = table->states ? table->states[ids[place]].class == CLASS_TEXT
+                                 : value_is_text(table->columns[ids[place]].type);
+    if (!is_text && value_is_text(type))
+        return UINT32_MAX;
+    for (uint32_t i = 0; i < t->n_slots; i++)
+        if (t->slots[i].place == place && t->slots[i].type == type)
             return i;
-    }
-    return n;
+    t->slots[t->n_slots] = (struct tier_slot){place, type};
+    return t->n_slots++;
 }
 
 static uint64_t hash_columns(const struct table_def *t)
@@ -162,24 +172,32 @@ bool tier_columns_are_of(const struct tier_columns *t, const struct table_def *t
 int tier_columns_init(struct tier_columns *t, const struct table_def *tier, const struct table_def *table,
                       const uint16_t *ids, uint32_t n_ids)
 {
-    struct tier_column *of = mem_try_alloc((tier->n_columns + 1) * sizeof *of);
-    if (!of)
+    struct tier_columns made = {.of = mem_try_alloc((tier->n_columns + 1) * sizeof *made.of),
+                                .n = tier->n_columns,
+                                .slots = mem_try_alloc((tier->n_columns + 1) * sizeof *made.slots),
+                                .content = hash_columns(tier)};
+    if (!made.of || !made.slots) {
+        tier_columns_fini(&made);
         return -ENOMEM;
+    }
     for (uint32_t i = 0; i < tier->n_columns; i++) {
         uint8_t type = 0;
         enum tier_part part = tier_part_of(&tier->columns[i], &type);
-        uint32_t at = part < TIER_FIELD_PARTS ? find_id(table, ids, n_ids, tier->columns[i].name, type) : 0;
-        bool is_asked = part >= TIER_FIELD_PARTS || at < n_ids;
-        of[i] = (struct tier_column){.part = is_asked ? (uint8_t)part : TIER_OTHER, .at = at};
+        uint32_t at = part < TIER_FIELD_PARTS ? find_slot(&made, table, ids, n_ids, tier->columns[i].name, type) : 0;
+        if (at != UINT32_MAX && part < TIER_FIELD_PARTS && part != TIER_COUNT && !value_is_text(type) &&
+            table->columns[ids[made.slots[at].place]].type == VALUE_TEXT)
+            at = UINT32_MAX;
+        made.of[i] = (struct tier_column){.part = at == UINT32_MAX ? TIER_OTHER : (uint8_t)part, .at = at};
     }
-    *t = (struct tier_columns){of, tier->n_columns, hash_columns(tier)};
+    *t = made;
     return 0;
 }
 
 void tier_columns_fini(struct tier_columns *t)
 {
     mem_free(t->of);
-    *t = (struct tier_columns){NULL, 0, 0};
+    mem_free(t->slots);
+    *t = (struct tier_columns){.of = NULL};
 }
 
 void tier_column_set(struct column_summary *to, enum tier_part part, const struct column_summary *of)

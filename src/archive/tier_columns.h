@@ -64,17 +64,25 @@ int tier_table_id(struct tier_table *t, const struct field *column, uint16_t *id
 
 /* ---------------------------------------------------------------- reading */
 
-/* For the columns of a tier's table: of which column of another one they are. */
+/* For the columns of a tier's table: of which column of another one they are. A field may have been folded with several
+ * types, in the course of time: each is a slot. */
 struct tier_column {
     uint8_t part; /* enum tier_part */
-    uint32_t at;  /* place among the ids asked */
+    uint32_t at;  /* slot */
+};
+struct tier_slot {
+    uint32_t place; /* of its field among the ids asked */
+    uint8_t type;
 };
 struct tier_columns {
     struct tier_column *of; /* by id of the tier's column */
     uint32_t n;
+    struct tier_slot *slots;
+    uint32_t n_slots;
     uint64_t content; /* a hash of the tier's columns */
 };
-/* ids: columns of `table`, ascending. -ENOMEM. */
+/* ids: columns of `table`, ascending, a table by fields. Text of a number field has no slot; of a text field that was
+ * folded as a number only how many there were is of use. -ENOMEM. */
 int tier_columns_init(struct tier_columns *t, const struct table_def *tier, const struct table_def *table,
                       const uint16_t *ids, uint32_t n_ids);
 void tier_columns_fini(struct tier_columns *t);

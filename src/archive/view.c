@@ -5,6 +5,7 @@
  * when. */
 #include "archive/view_internal.h"
 
+#include "base/clock.h"
 #include "base/mem.h"
 
 #include <errno.h>
@@ -12,7 +13,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-enum { READER_OPEN_MAX = 32 };
+enum { READER_OPEN_MAX = 32, DECIDE_CACHE = 1 << 20 };
 
 /* ---------------------------------------------------------------- the reader */
 
@@ -43,13 +44,85 @@ void view_reader_destroy(struct view_reader *r)
     mem_free(r);
 }
 
+/* Counts the first values that the table has of each field, and so decides the classes of those that nothing is known of. */
+static int decide_table(struct view *v, struct catalog *c, struct slice name)
+{
+    struct scan_spec spec = {
+        .name = name, .from_ns = INT64_MIN, .to_ns = INT64_MAX, .is_stored = true, .id_column = UINT16_MAX};
+    struct scan *scan;
+    struct scan_chunk chunk;
+    int64_t now_ns = clock_utc_ns();
+    int r = scan_open(v, &spec, &scan);
+    if (r < 0)
+        return r;
+    while (catalog_has_open_class(c, name) && (r = scan_next(scan, &chunk)) > 0) {
+        struct rows rows;
+        r = scan_read(scan, BLOB_ALL_COLUMNS, NULL, 0, &rows);
+        for (uint32_t i = 0; r == 0 && i < rows.n_columns; i++)
+            catalog_count_column(c, name, &rows.columns[i], rows.n, scan_is_old(scan), now_ns);
+        if (r == -ENOMEM)
+            break;
+    }
+    scan_close(scan);
+    return r < 0 && r != E_DAMAGE ? r : catalog_end_count(c, name);
+}
+
+static int decide_all(struct view_reader *r, struct catalog *c)
+{
+    struct view *v = NULL;
+    int e = 0;
+    for (size_t i = 0; e == 0 && i < catalog_tables(c); i++) {
+        struct slice name = catalog_table_at(c, i)->name;
+        if (!catalog_has_unknown_class(c, name))
+            continue;
+        e = v ? 0 : view_take(r, &v);
+        if (e == 0)
+            e = decide_table(v, c, name);
+    }
+    view_release(v);
+    return e;
+}
+
+static int decide_folder(struct view_reader *r)
+{
+    bool is_busy = r->is_deciding;
+    if (is_busy)
+        return 0;
+    r->is_deciding = true;
+    int e = decide_all(r, r->catalog);
+    r->is_deciding = false;
+    table_list_unref(r->list);
+    r->list = table_list_create(r->catalog);
+    return e;
+}
+
+int archive_decide_classes(struct archive *a)
+{
+    struct view_reader *r = NULL;
+    struct diag why = {0};
+    bool is_any = false;
+    for (size_t i = 0; !is_any && i < catalog_tables(a->catalog); i++)
+        is_any = catalog_has_unknown_class(a->catalog, catalog_table_at(a->catalog, i)->name);
+    if (!is_any)
+        return 0;
+    int e = view_reader_create(a, NULL, DECIDE_CACHE, &r, &why);
+    if (e == 0)
+        e = decide_all(r, a->catalog);
+    view_reader_destroy(r);
+    if (e < 0)
+        return e;
+    archive_publish_tables(a);
+    return catalog_commit(a->catalog);
+}
+
 /* The catalogue of a folder that somebody else writes. */
 static int open_folder(struct view_reader *r, struct diag *why)
 {
     int e = catalog_open(r->dir, false, &r->catalog, why);
-    if (e == 0)
-        r->list = table_list_create(r->catalog);
-    return e;
+    if (e < 0)
+        return e;
+    r->list = table_list_create(r->catalog);
+    return decide_folder(r);
 }
 
 int view_reader_create(struct archive *a, const char *dir, size_t cache_bytes, struct view_reader **out,
@@ -227,6 +300,7 @@ static void refresh_folder(struct view_reader *r)
         return;
     table_list_unref(r->list);
     r->list = table_list_create(r->catalog);
+    (void)decide_folder(r); /* those that it can't read now are provisional */
 }
 
 static bool is_named(const struct slice *names, size_t n, struct slice name)
@@ -328,22 +402,25 @@ size_t view_tables(const struct view *v)
     return v->list->n;
 }
 
-const struct table_def *view_table_at(const struct view *v, size_t i)
+const struct table_def *view_stored_table_at(const struct view *v, size_t i)
 {
     return v->list->defs[i];
 }
 
+const struct table_def *view_table_at(const struct view *v, size_t i)
+{
+    return v->list->defs[i]->fields;
+}
+
+const struct table_def *view_stored_table(const struct view *v, struct slice name)
+{
+    return table_list_find(v->list, name);
+}
+
 const struct table_def *view_table(const struct view *v, struct slice name)
 {
-    size_t low = 0, high = v->list->n;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (table_name_order(v->list->defs[middle]->name, name) < 0)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low < v->list->n && slice_eq(v->list->defs[low]->name, name) ? v->list->defs[low] : NULL;
+    const struct table_def *stored = view_stored_table(v, name);
+    return stored ? stored->fields : NULL;
 }
 
 size_t view_baselines(const struct view *v)

@@ -31,10 +31,13 @@ int view_take(struct view_reader *r, struct view **out);
 int view_take_of(struct view_reader *r, const struct slice *names, size_t n, struct view **out);
 void view_release(struct view *v); /* NULL is fine */
 
-/* The tables there are, as of the view, in order of their names; borrowed from the view. */
+/* The tables there are, by fields (fields.h), as of the view, in order of their names; borrowed from the view. */
 size_t view_tables(const struct view *v);
 const struct table_def *view_table_at(const struct view *v, size_t i);
 const struct table_def *view_table(const struct view *v, struct slice name); /* NULL: none */
+/* The same as they are stored: a column for each name and type. */
+const struct table_def *view_stored_table_at(const struct view *v, size_t i);
+const struct table_def *view_stored_table(const struct view *v, struct slice name);
 size_t view_baselines(const struct view *v);
 struct baseline view_baseline_at(const struct view *v, size_t i);
 /* The span of every partition, oldest first. */
@@ -48,6 +51,8 @@ struct scan_spec {
     int64_t step_ns;                   /* 0: raw rows; else the partitions of that tier (and no heads) */
     const struct partition_span *only; /* one partition (and no heads); NULL = all */
     bool heads_only;                   /* leave out what is on disk */
+    bool is_stored; /* columns as they are stored, one a type; else one a field, with the type that its table says, */
+    bool is_any_type; /* or with the type that is stored, in chunks with one alone (fields.h) */
     /* Which streams: false, leave it out. NULL = all. parts: of the key, good for the call. Asked once a
      * stream and blob; also decides what an asker may see. */
     bool (*wants)(void *arg, struct slice key, const struct stream_key_parts *parts);
@@ -66,7 +71,7 @@ struct scan_spec {
 
 struct scan_chunk {
     const struct blob_chunk *chunk; /* of a head, too: made up, with summaries; good until the next */
-    const struct table_def *table;  /* the archive's, whose ids are those of the columns here; a tier's own */
+    const struct table_def *table;  /* the view's, whose ids are those of the columns here; a tier's own */
     bool is_head;
     uint64_t place; /* which chunk it is: the same in every scan of the view, a hash of where it is kept */
 };
@@ -76,8 +81,8 @@ int scan_open(struct view *v, const struct scan_spec *spec, struct scan **out); 
 void scan_close(struct scan *s);                                                /* NULL is fine */
 /* 1, or 0 at the end, or an error. What is damaged is left out and counted (scan_damaged). */
 int scan_next(struct scan *s, struct scan_chunk *out);
-/* Rows of the chunk given last: as blob_chunk_read; good until the next scan_next. Rows outside of
- * [from_ns, to_ns] are there, too. E_DAMAGE: it was counted, go on with the next. */
+/* Rows of the chunk given last: as blob_chunk_read; good until the next scan_next. Companions of fields (fields.h) can be
+ * wanted, too. Rows outside of [from_ns, to_ns] are there, too. E_DAMAGE: it was counted, go on with the next. */
 int scan_read(struct scan *s, unsigned what, const uint16_t *want, size_t n_want, struct rows *out);
 /* Rows known to be lost to this scan; chunks of which not even that is known. */
 struct scan_loss {

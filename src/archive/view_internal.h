@@ -34,6 +34,7 @@ struct view_reader {
     struct directories directories;
     struct blob_cache *cache;
     bool is_taken; /* one view at a time */
+    bool is_deciding; /* classes of an old archive's fields, of a folder */
 };
 
 /* The newest rows of one stream, as a view has them. */
@@ -57,5 +58,7 @@ struct view {
 
 /* Opens it and begins to read one state of it. 0, or why not. */
 int view_open_partition(struct view *v, struct reader_partition *p);
+/* Is the chunk given last of a blob without numbers as written? */
+bool scan_is_old(const struct scan *s);
 
 #endif

@@ -13,7 +13,7 @@ enum { ROWS = 3000 };
 static const struct field columns[] = {
     {.name = {"id", 2}, .unit = {"", 0}, .help = {"", 0}, .type = VALUE_TEXT},
 };
-static const struct table_def table = {{"job.end", 7}, columns, 1};
+static const struct table_def table = {.name = {"job.end", 7}, .columns = columns, .n_columns = 1};
 
 /* Rows of one stream; every fourth has no id. */
 struct made {

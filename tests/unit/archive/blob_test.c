@@ -237,7 +237,7 @@ static void test_constants_cost_nothing(void **state)
         columns[i] = (struct column){.id = i, .type = VALUE_INT, .i = values};
     }
     struct row_origin origin = {.producer = "producer"};
-    struct table_def t = {slice_str("same"), fields, COLUMNS};
+    struct table_def t = {.name = slice_str("same"), .columns = fields, .n_columns = COLUMNS};
     struct rows rows = {.n = N,
                         .n_columns = COLUMNS,
                         .time_ns = times,
@@ -338,7 +338,7 @@ static void test_damage_is_local(void **state)
     struct field fields[COLUMNS] = {{.name = slice_str("a"), .type = VALUE_UINT},
                                     {.name = slice_str("b"), .type = VALUE_FLOAT},
                                     {.name = slice_str("c"), .type = VALUE_TEXT}};
-    struct table_def t = {slice_str("t"), fields, COLUMNS};
+    struct table_def t = {.name = slice_str("t"), .columns = fields, .n_columns = COLUMNS};
     for (unsigned k = 0; k < STREAMS; k++) {
         struct column *columns = arena_alloc(&b.arena, sizeof *columns * COLUMNS);
         struct put *p = &b.puts[b.n++];
@@ -506,7 +506,7 @@ static void test_filter_rejects(void **state)
     struct arena arena = {0};
     struct blob_writer *w = blob_writer_create(&with_ids);
     struct field fields[] = {{.name = slice_str("id"), .type = VALUE_TEXT}};
-    struct table_def t = {slice_str("t"), fields, 1};
+    struct table_def t = {.name = slice_str("t"), .columns = fields, .n_columns = 1};
     struct rows rows;
     struct column c = {.id = 0, .type = VALUE_TEXT};
     random_heads(&b.arena, 5000, &seed, &rows);

@@ -172,7 +172,7 @@ static inline struct table_def random_table(struct arena *a, const char *name, u
                                     .type = (uint8_t)(1 + test_random(seed) % 6),
                                     .kind = (uint8_t)(i % 5)};
     }
-    return (struct table_def){slice_str(name), columns, n_columns};
+    return (struct table_def){.name = slice_str(name), .columns = columns, .n_columns = n_columns};
 }
 
 static inline void random_heads(struct arena *a, uint32_t n, uint64_t *seed, struct rows *r)

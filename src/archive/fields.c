@@ -151,8 +151,8 @@ static struct column_summary summary_of(const struct field_map *m, uint16_t stor
     return of;
 }
 
-int field_map_chunk(const struct field_map *m, const struct blob_chunk *c, bool is_uniform, struct arena *arena,
-                    struct blob_chunk *out, bool *needs_rows)
+int field_map_chunk(const struct field_map *m, const struct blob_chunk *c, struct arena *arena, struct blob_chunk *out,
+                    bool *needs_rows)
 {
     uint16_t *ids = arena_alloc(arena, (c->n_columns + 1) * sizeof *ids);
     struct column_summary *summaries = arena_alloc(arena, (c->n_columns + 1) * sizeof *summaries);
@@ -169,16 +169,12 @@ int field_map_chunk(const struct field_map *m, const struct blob_chunk *c, bool 
         *needs_rows |= is_open;
         if (s.count == 0 && !is_open)
             continue;
-        if (is_uniform && m->fields->columns[id].type == VALUE_FLOAT)
+        if (m->fields->columns[id].type == VALUE_FLOAT)
             column_summary_to_float(&s);
         uint32_t at = n;
         while (at > 0 && ids[at - 1] > id)
             at--;
         if (at > 0 && ids[at - 1] == id) {
-            if (s.min.type != summaries[at - 1].min.type) {
-                column_summary_to_float(&s);
-                column_summary_to_float(&summaries[at - 1]);
-            }
             column_summary_merge(&summaries[at - 1], &s);
             continue;
         }
@@ -286,17 +282,16 @@ static int join_texts(const struct sources *s, uint32_t n, struct arena *arena, 
 }
 
 /* The one source as it is, where that is what is wanted. */
-static bool takes_as_is(const struct field_map *m, const struct sources *s, uint8_t class, uint16_t field,
-                        bool is_uniform)
+static bool takes_as_is(const struct field_map *m, const struct sources *s, uint8_t class, uint16_t field)
 {
     uint8_t type = s->columns[0]->type, wanted = m->fields->columns[field].type;
     if (s->n != 1 || !m->fields->states)
-        return true;
+        return !m->fields->states;
     if (class == CLASS_TEXT)
         return type == VALUE_TEXT || type == VALUE_BYTES;
     if (value_is_text(type))
         return false;
-    return type == wanted || !is_uniform || m->fields->states[field].class == CLASS_TEXT;
+    return type == wanted;
 }
 
 static bool has_values(const struct column *c, uint32_t n)
@@ -308,8 +303,8 @@ static bool has_values(const struct column *c, uint32_t n)
 }
 
 /* 1: the column has values; 0: none. */
-static int make_column(const struct field_map *m, const struct rows *in, uint16_t id, bool is_uniform,
-                       struct arena *arena, struct column *out)
+static int make_column(const struct field_map *m, const struct rows *in, uint16_t id, struct arena *arena,
+                       struct column *out)
 {
     uint16_t field = base_of(m, id);
     struct sources s = field == FIELD_NONE ? (struct sources){.n = 0} : find_sources(m, in, field);
@@ -319,7 +314,7 @@ static int make_column(const struct field_map *m, const struct rows *in, uint16_
     if (id != field)
         class = class == CLASS_NUMBER ? CLASS_TEXT : CLASS_NUMBER;
     int r = 0;
-    if (takes_as_is(m, &s, class, field, is_uniform))
+    if (takes_as_is(m, &s, class, field))
         *out = *s.columns[0];
     else
         r = class == CLASS_TEXT ? join_texts(&s, in->n, arena, out) : join_numbers(m, &s, in->n, arena, out);
@@ -328,7 +323,7 @@ static int make_column(const struct field_map *m, const struct rows *in, uint16_
 }
 
 int field_map_rows(const struct field_map *m, const struct rows *in, const uint16_t *want, size_t n_want,
-                   bool is_uniform, struct arena *arena, struct rows *out)
+                   struct arena *arena, struct rows *out)
 {
     size_t n = want ? n_want : m->fields->n_columns;
     struct column *columns = arena_alloc(arena, (n + 1) * sizeof *columns);
@@ -337,7 +332,7 @@ int field_map_rows(const struct field_map *m, const struct rows *in, const uint1
     *out = *in;
     out->n_columns = 0;
     for (size_t i = 0; i < n; i++) {
-        int r = make_column(m, in, want ? want[i] : (uint16_t)i, is_uniform, arena, &columns[out->n_columns]);
+        int r = make_column(m, in, want ? want[i] : (uint16_t)i, arena, &columns[out->n_columns]);
         if (r < 0)
             return r;
         out->n_columns += (uint32_t)r;

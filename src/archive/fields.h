@@ -9,8 +9,8 @@
  * A field_map says which stored columns make which field, for the catalogue's table or a blob's. Where the two are the
  * same, which they are for every sensor and every program that types its values, chunks and rows pass untouched.
  *
- * A number field that was stored with several types is float, unless whoever reads takes the type of each chunk: then it
- * has the one stored type of the chunk, where there is one. Integers beyond 2^53 are exact there, and in "f:text". */
+ * A number field that was stored with several types is float in all rows, so that an answer does not depend on which rows
+ * share a chunk. Integers beyond 2^53 are then exact in "f:text" alone. */
 #ifndef GRIDLINE_ARCHIVE_FIELDS_H
 #define GRIDLINE_ARCHIVE_FIELDS_H
 
@@ -41,12 +41,11 @@ int field_map_init(struct field_map *m, const struct table_def *fields, const st
  * all of them. */
 size_t field_map_want(const struct field_map *m, const uint16_t *want, size_t n_want, uint16_t *out);
 /* The chunk by fields. *needs_rows: of some field only its rows can tell (is_old), its summary has a count at most. */
-int field_map_chunk(const struct field_map *m, const struct blob_chunk *c, bool is_uniform, struct arena *arena,
-                    struct blob_chunk *out, bool *needs_rows);
-/* The rows by fields: the wanted columns that have values (want NULL = all but companions). is_uniform: every column has
- * the type that fields says. */
+int field_map_chunk(const struct field_map *m, const struct blob_chunk *c, struct arena *arena, struct blob_chunk *out,
+                    bool *needs_rows);
+/* The rows by fields: the wanted columns that have values (want NULL = all but companions). */
 int field_map_rows(const struct field_map *m, const struct rows *in, const uint16_t *want, size_t n_want,
-                   bool is_uniform, struct arena *arena, struct rows *out);
+                   struct arena *arena, struct rows *out);
 /* A value of a stream's key by the class of that field of the table. */
 struct value field_key_value(const struct table_def *fields, uint16_t field, struct value v,
                              char buf[VALUE_SPELLING_MAX]);

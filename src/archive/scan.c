@@ -340,7 +340,7 @@ static int summarise_rows(struct scan *s, struct blob_chunk *c)
     struct column_summary *summaries = (struct column_summary *)(uintptr_t)c->summaries;
     int r = read_stored(s, BLOB_TIMES | BLOB_ALL_COLUMNS, NULL, 0, &stored);
     if (r == 0)
-        r = field_map_rows(&s->map, &stored, NULL, 0, !s->spec.is_any_type, &s->arena, &rows);
+        r = field_map_rows(&s->map, &stored, NULL, 0, &s->arena, &rows);
     if (r < 0)
         return r == -ENOMEM ? r : 0; /* whoever reads the rows is told */
     c->n_columns = 0;
@@ -355,7 +355,7 @@ static int summarise_rows(struct scan *s, struct blob_chunk *c)
 static int make_chunk(struct scan *s, const struct blob_chunk *c)
 {
     bool needs_rows;
-    int r = field_map_chunk(&s->map, c, !s->spec.is_any_type, &s->arena, &s->given, &needs_rows);
+    int r = field_map_chunk(&s->map, c, &s->arena, &s->given, &needs_rows);
     return r < 0 || !needs_rows ? r : summarise_rows(s, &s->given);
 }
 
@@ -399,7 +399,7 @@ static int make_head_chunk(struct scan *s, const struct view_head *h)
         e = e < 0 ? e : field_map_init(&s->map, s->table, h->table, false, &s->map_arena);
     }
     if (e == 0 && !s->map.is_same)
-        e = field_map_rows(&s->map, &stored, NULL, 0, !s->spec.is_any_type, &s->arena, &r);
+        e = field_map_rows(&s->map, &stored, NULL, 0, &s->arena, &r);
     if (e < 0)
         return e;
     uint16_t *ids = arena_alloc(&s->arena, (r.n_columns + 1) * sizeof *ids);
@@ -510,8 +510,7 @@ static int read_fields(struct scan *s, unsigned what, const uint16_t *want, size
             *out = stored;
         return r;
     }
-    return field_map_rows(&s->map, &stored, what & BLOB_ALL_COLUMNS ? NULL : want, n_want, !s->spec.is_any_type,
-                          &s->arena, out);
+    return field_map_rows(&s->map, &stored, what & BLOB_ALL_COLUMNS ? NULL : want, n_want, &s->arena, out);
 }
 
 int scan_read(struct scan *s, unsigned what, const uint16_t *want, size_t n_want, struct rows *out)

@@ -2,8 +2,7 @@
 /* sql_shape.c - which columns a table has in SQL, and how values are given there.
  *
  * A column is called as its field, with two exceptions. SQL does not know case, so two fields may have one
- * name: of those (Load and load), all but the first are called name:type, and name:type:2 and so on where that is not
- * enough. A field that is called like one of the built-in columns gets a $ before its name, as in predicates. The companion
+ * name: of those (Load and load), all but the first are called name:2, name:3 and so on. A field that is called like one of the built-in columns gets a $ before its name, as in predicates. The companion
  * of a field is name:text or name:number. */
 #include "archive/sql_internal.h"
 
@@ -60,13 +59,8 @@ static int name_field(struct map *taken, struct sql_shape *s, struct sql_field *
     strbuf_add_slice(name, f->field);
     if (f->is_companion)
         strbuf_printf(name, ":%s", class_name(f->class));
-    int r = claim(taken, s, f, name);
-    if (r != 0)
-        return r;
-    if (!f->is_companion)
-        strbuf_printf(name, ":%s", value_type_name(f->type));
     size_t n = name->n;
-    r = claim(taken, s, f, name);
+    int r = claim(taken, s, f, name);
     for (unsigned i = 2; r == 0; i++) {
         name->n = n;
         strbuf_printf(name, ":%u", i);

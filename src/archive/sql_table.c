@@ -402,7 +402,7 @@ static int open_scan(struct event_cursor *c)
 {
     struct sql_context *ctx = c->table->context;
     struct scan_spec spec = {
-        .name = c->table->shape->event, .wants = wants, .arg = c, .is_any_type = true, .id_column = UINT16_MAX};
+        .name = c->table->shape->event, .wants = wants, .arg = c, .id_column = UINT16_MAX};
     if (c->table->is_latest) {
         sql_filter_forget_rows(&c->filter);
         spec.from_ns = INT64_MIN;

@@ -251,7 +251,7 @@ static int take_fields(struct tier *t, const struct table_def *fields, const str
     struct field_map map;
     struct rows stored = *rows;
     int r = field_map_init(&map, fields, theirs, t->directory->is_old, &t->scratch);
-    return r < 0 || map.is_same ? r : field_map_rows(&map, &stored, NULL, 0, true, &t->scratch, rows);
+    return r < 0 || map.is_same ? r : field_map_rows(&map, &stored, NULL, 0, &t->scratch, rows);
 }
 
 static int fold_chunk(struct tier *t, const struct blob_chunk *c, struct rows *rows)

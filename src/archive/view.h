@@ -51,8 +51,7 @@ struct scan_spec {
     int64_t step_ns;                   /* 0: raw rows; else the partitions of that tier (and no heads) */
     const struct partition_span *only; /* one partition (and no heads); NULL = all */
     bool heads_only;                   /* leave out what is on disk */
-    bool is_stored; /* columns as they are stored, one a type; else one a field, with the type that its table says, */
-    bool is_any_type; /* or with the type that is stored, in chunks with one alone (fields.h) */
+    bool is_stored;                    /* columns as they are stored, one a type; else one a field (fields.h) */
     /* Which streams: false, leave it out. NULL = all. parts: of the key, good for the call. Asked once a
      * stream and blob; also decides what an asker may see. */
     bool (*wants)(void *arg, struct slice key, const struct stream_key_parts *parts);

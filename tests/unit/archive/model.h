@@ -280,7 +280,8 @@ static inline void model_check_row(struct model *m, const struct scan_chunk *sc,
 /* Every row is there once, as it was. Returns how many chunks there are. */
 static inline size_t model_check_rows(struct model *m)
 {
-    struct scan_spec spec = {.from_ns = INT64_MIN, .to_ns = INT64_MAX, .id_column = UINT16_MAX};
+    struct scan_spec spec = {
+        .from_ns = INT64_MIN, .to_ns = INT64_MAX, .is_stored = true, .id_column = UINT16_MAX};
     uint8_t *seen = mem_alloc(m->n + 1);
     struct scan *scan;
     struct scan_chunk chunk;
@@ -432,7 +433,10 @@ static inline struct model_fold model_fold(const struct model *m, unsigned name,
             if (r->v[k].type == VALUE_NONE || (spec->is_each && !model_passes(r->v[k], spec->where)))
                 continue;
             c = model_cell_of(&f, r, step);
-            model_fold_value(c, k, r->v[k], r->time_ns);
+            if (k == M_TWO_INT) /* one column a field: float, as both types are stored */
+                model_fold_value(c, M_TWO_FLOAT, value_float((double)r->v[k].i), r->time_ns);
+            else
+                model_fold_value(c, k, r->v[k], r->time_ns);
         }
         if (c)
             c->rows++;

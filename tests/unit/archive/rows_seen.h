@@ -69,7 +69,7 @@ static inline size_t check_view(struct view *v, const struct event *const *event
     size_t count = 0;
     for (size_t t = 0; t < view_tables(v); t++) {
         const struct scan_spec spec = {
-            .name = view_table_at(v, t)->name, .from_ns = INT64_MIN, .to_ns = INT64_MAX};
+            .name = view_table_at(v, t)->name, .from_ns = INT64_MIN, .to_ns = INT64_MAX, .is_stored = true};
         struct scan *s = NULL;
         struct scan_chunk c;
         int r;

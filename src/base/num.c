@@ -330,6 +330,17 @@ static struct num classify_integer(struct slice s)
     return r;
 }
 
+/* Is a decimal of at most 15 significant digits, without exponent, as it would be printed? No two of these are the same
+ * double, so the shortest text of its double has the same digits: only zeros at either end can differ. */
+static bool short_is_canonical(const struct decimal *d, struct slice s)
+{
+    size_t whole = s.n - d->negative - 1 - d->fraction;
+    bool is_padded = s.p[s.n - 1] == '0' && d->fraction > 1;
+    if (is_padded || (whole > 1 && s.p[d->negative] == '0'))
+        return false;
+    return d->m == 0 || d->digits - (int)d->fraction > -5; /* below 1e-5 it has an exponent */
+}
+
 struct num num_classify(struct slice s)
 {
     struct num none = {NUM_NOT, {0}};
@@ -351,10 +362,11 @@ struct num num_classify(struct slice s)
         return classify_special(s);
     double v;
     char text[NUM_TEXT_MAX + 1];
-    if (decimal_value(&d, s, &v) < 0)
+    bool is_short = d.digits <= 15 && d.has_point && !d.has_exp;
+    if ((is_short && !short_is_canonical(&d, s)) || decimal_value(&d, s, &v) < 0)
         return none;
-    size_t n = num_print_float(text, v);
-    if (n != s.n || memcmp(text, s.p, n) != 0)
+    size_t n = is_short ? s.n : num_print_float(text, v);
+    if (n != s.n || (!is_short && memcmp(text, s.p, n) != 0))
         return none;
     return (struct num){NUM_FLOAT, {.f = v}};
 }
@@ -373,10 +385,10 @@ static struct num written_special(struct slice s)
     return (struct num){NUM_NOT, {0}};
 }
 
-struct num num_written(struct slice s)
+struct num num_spelling(struct slice s)
 {
-    struct num r = num_classify(s);
-    if (r.is != NUM_NOT || s.n == 0 || s.n > WRITTEN_MAX)
+    const struct num r = {NUM_NOT, {0}};
+    if (s.n == 0 || s.n > WRITTEN_MAX)
         return r;
     size_t i = s.p[0] == '-' || s.p[0] == '+', whole = i;
     while (i < s.n && s.p[i] >= '0' && s.p[i] <= '9')
@@ -404,11 +416,20 @@ struct num num_written(struct slice s)
     bool is_number = has_point || (has_exponent && has_sign) || is_minus_zero;
     if (i < s.n || !is_number || (n_whole > 1 && s.p[whole] == '0'))
         return r;
-    char z[WRITTEN_MAX + 1];
-    memcpy(z, s.p, s.n);
-    z[s.n] = '\0';
-    double v = parse_slow(z);
+    double v;
+    if (num_parse_float(s, &v) < 0) { /* a '+' in front, or no digit at one side of the point */
+        char z[WRITTEN_MAX + 1];
+        memcpy(z, s.p, s.n);
+        z[s.n] = '\0';
+        v = parse_slow(z);
+    }
     return isfinite(v) ? (struct num){NUM_FLOAT, {.f = v}} : r;
+}
+
+struct num num_written(struct slice s)
+{
+    struct num r = num_classify(s);
+    return r.is == NUM_NOT ? num_spelling(s) : r;
 }
 
 struct unit {

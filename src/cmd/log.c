@@ -77,7 +77,7 @@ static int typed_value(uint8_t type, struct slice text, struct strbuf *room, str
         v = value_bytes(strbuf_slice(room));
         break;
     default:
-        v = pairs_bare_value(text);
+        v = value_untyped(text);
         break;
     }
     if (r == 0)

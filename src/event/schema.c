@@ -287,10 +287,10 @@ static int grow(const struct schema *old, struct slice name, const struct named_
     for (size_t i = 0; i < n; i++) {
         if (keep && schema_find(old, values[i].name, values[i].value.type) >= 0)
             continue;
-        fields[count++] =
-            (struct field){.name = values[i].name,
-                           .type = values[i].value.type,
-                           .kind = value_is_text(values[i].value.type) ? KIND_TEXT : KIND_UNKNOWN};
+        const uint8_t type = values[i].value.type;
+        const bool is_text = type == VALUE_TEXT || type == VALUE_BYTES;
+        fields[count++] = (struct field){
+            .name = values[i].name, .type = type, .kind = is_text ? KIND_TEXT : KIND_UNKNOWN};
     }
     return schema_create(name, fields, count, out);
 }

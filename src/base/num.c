@@ -330,8 +330,9 @@ static struct num classify_integer(struct slice s)
     return r;
 }
 
-/* Is a decimal of at most 15 significant digits, without exponent, as it would be printed? No two of these are the same
- * double, so the shortest text of its double has the same digits: only zeros at either end can differ. */
+/* Is a decimal of at most 15 significant digits, without exponent, as it would be printed? No two of these
+ * are the same double, so the shortest text of its double has the same digits: only zeros at either end can
+ * differ. */
 static bool short_is_canonical(const struct decimal *d, struct slice s)
 {
     size_t whole = s.n - d->negative - 1 - d->fraction;

@@ -275,7 +275,8 @@ static int check_text(struct reading *r, struct slice s, uint8_t type)
     if (s.n > EVENT_TEXT_MAX)
         return diag_set(r->why, E_LIMIT, 0, "block: a text of %zu bytes", s.n);
     if (!value_text_is_allowed(type, s))
-        return refuse(r, type == VALUE_TEXT ? "a text that is not UTF-8" : "a number that is not spelt as one");
+        return refuse(r,
+                      type == VALUE_TEXT ? "a text that is not UTF-8" : "a number that is not spelt as one");
     r->longest = s.n > r->longest ? s.n : r->longest;
     return 0;
 }

@@ -46,7 +46,8 @@ struct value value_untyped(struct slice s)
         return value_bool(true);
     if (c == 'f' && slice_eq(s, SLICE_LIT("false")))
         return value_bool(false);
-    if ((c > '9' && c != 'N' && c != 'I' && c != 'n' && c != 'i') || (c < '0' && c != '-' && c != '+' && c != '.'))
+    if ((c > '9' && c != 'N' && c != 'I' && c != 'n' && c != 'i') ||
+        (c < '0' && c != '-' && c != '+' && c != '.'))
         return value_text(s);
     struct num num = num_classify(s);
     switch (num.is) {

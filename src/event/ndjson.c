@@ -8,10 +8,12 @@
  *   - host and prog are left out when they are not known, and so are missing fields.
  *   - a field named like one of the five keys has a `$` in front (head_key.h).
  *   - int and uint: JSON integers. float: a number with a '.' or an 'e'; NaN, Inf and -Inf are strings. bool.
- *     text: a string. bytes: a string of base64. number: as it is spelt, in a string where JSON has no such number
+ *     text: a string. bytes: a string of base64. number: as it is spelt, in a string where JSON has no such
+ * number
  *     (.50, +0.25, nan).
  *   - "@", last, gives the types that the values alone do not tell: uint up to INT64_MAX (a larger integer
- * can only be one), bytes, and the floats and numbers that are strings. Its keys are the members' keys as written.
+ * can only be one), bytes, and the floats and numbers that are strings. Its keys are the members' keys as
+ * written.
  *
  * Reading takes more than is written
  *   - members in any order ("@" too), white space, any escape; a key that comes twice is an error.
@@ -20,9 +22,9 @@
  * `level`.
  *   - null is a missing field. Objects within are flattened, {"a":{"b":1}} is a field a.b, up to NDJSON_DEPTH
  *     deep; the five keys mean the head of the event only at the top. Arrays are an error.
- *   - a number is what value_untyped makes of it: int, uint, float, or with its spelling (0.50) a number. One that
- *     value_untyped takes for text (12e4, an integer beyond uint) is the nearest float, which is what JSON promises for
- *     it (RFC 8259, 6). A number beyond float (1e400) is E_LIMIT.
+ *   - a number is what value_untyped makes of it: int, uint, float, or with its spelling (0.50) a number. One
+ * that value_untyped takes for text (12e4, an integer beyond uint) is the nearest float, which is what JSON
+ * promises for it (RFC 8259, 6). A number beyond float (1e400) is E_LIMIT.
  *   - a string that is not UTF-8 is bytes (batch_builder_add).
  *   - a type in "@" that its value can't have is an error; one for a member that is not there is not.
  *
@@ -286,8 +288,9 @@ static int read_types(struct ndjson_reader *r)
     while ((rc = json_next(&r->json, &item)) == 0 && item.kind != JSON_OBJECT_END) {
         struct hint h = {.at = item.at};
         if (item.kind != JSON_STRING || type_by_name(item.text, &h.type) < 0)
-            return refuse(r, E_PROTO, item.at,
-                          "a type is one of \"int\", \"uint\", \"float\", \"bool\", \"text\", \"bytes\", \"number\"");
+            return refuse(
+                r, E_PROTO, item.at,
+                "a type is one of \"int\", \"uint\", \"float\", \"bool\", \"text\", \"bytes\", \"number\"");
         if (r->n_hints == EVENT_FIELDS_MAX)
             return refuse(r, E_LIMIT, item.at, "\"@\" has more members than an event has fields");
         rc = read_name(r, item.key, item.key_escaped, &h.name);
@@ -387,7 +390,9 @@ static int give_type(struct ndjson_reader *r, struct value *v, uint8_t type)
     }
     if (type == VALUE_FLOAT && v->type != VALUE_TEXT) {
         struct value n = value_number(*v);
-        *v = n.type == VALUE_INT ? value_float((double)n.i) : n.type == VALUE_UINT ? value_float((double)n.u) : n;
+        *v = n.type == VALUE_INT    ? value_float((double)n.i)
+             : n.type == VALUE_UINT ? value_float((double)n.u)
+                                    : n;
         return v->type == VALUE_FLOAT ? 0 : E_PROTO;
     }
     if (type == VALUE_FLOAT && v->type == VALUE_TEXT) {

@@ -4,20 +4,21 @@
  * ulm.c and one in bp.c.
  *
  * A value
- *   bare    up to the next blank; its meaning is value_untyped's: a number, with its spelling where that is not the
- *           canonical one, true, false, or text. Text is written so only if made of A-Z a-z 0-9 . - alone; read so
- *           whatever its characters, because NetLogger and GridFTP write / : [ , bare. A number is always written so.
+ *   bare    up to the next blank; its meaning is value_untyped's: a number, with its spelling where that is
+ * not the canonical one, true, false, or text. Text is written so only if made of A-Z a-z 0-9 . - alone; read
+ * so whatever its characters, because NetLogger and GridFTP write / : [ , bare. A number is always written
+ * so.
  *   "..."   text: the quotes tell "5" from 5. \" and \\ are escapes; a backslash before anything else
- *           is itself, because others write C:\temp. One exception: a quoted number that contains a '+' is a number,
- *           because writers before VALUE_NUMBER quoted what has a '+'.
- * What a quoted text can't carry has a marker at its front:
+ *           is itself, because others write C:\temp. One exception: a quoted number that contains a '+' is a
+ * number, because writers before VALUE_NUMBER quoted what has a '+'. What a quoted text can't carry has a
+ * marker at its front:
  *   "%b:AAE="   bytes, in base64
  *   "%e:a%0Ab"  text with control characters, which, as '%', are %XX
  *   "%t:%e:x"   text that begins like a marker, or is a number that contains a '+'
  * What looks like a marker but is no well-formed one is plain text, and is written with %t: from then on.
- * A uint is written as its digits, as everybody expects, though an int would be read from them: the last pair of
- * the line, GL.U="id,size" (gl.u in BP), names the fields that are uint. Names that are not there, or whose value
- * is no int from 0 up, mean nothing; one above INT64_MAX needs no mention.
+ * A uint is written as its digits, as everybody expects, though an int would be read from them: the last pair
+ * of the line, GL.U="id,size" (gl.u in BP), names the fields that are uint. Names that are not there, or
+ * whose value is no int from 0 up, mean nothing; one above INT64_MAX needs no mention.
  *
  * A field name is written as it is if it starts with a letter, has only letters, digits, '-' and '_' in
  * components that are joined by '.' and not empty, and is not a name of the header. (The draft of 1999 has no

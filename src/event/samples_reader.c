@@ -170,7 +170,8 @@ static int read_text(struct cursor *c, uint64_t length, uint8_t type, struct sam
     if (s.n > EVENT_TEXT_MAX)
         return diag_set(why, E_LIMIT, 0, "samples: a text of %zu bytes", s.n);
     if (!value_text_is_allowed(type, s))
-        return samples_refuse(why, type == VALUE_TEXT ? "a text that is not UTF-8" : "a number that is not spelt as one");
+        return samples_refuse(why, type == VALUE_TEXT ? "a text that is not UTF-8"
+                                                      : "a number that is not spelt as one");
     b->text = (char *)(uintptr_t)s.p;
     b->n = (uint32_t)s.n;
     return 0;

@@ -289,8 +289,8 @@ static int grow(const struct schema *old, struct slice name, const struct named_
             continue;
         const uint8_t type = values[i].value.type;
         const bool is_text = type == VALUE_TEXT || type == VALUE_BYTES;
-        fields[count++] = (struct field){
-            .name = values[i].name, .type = type, .kind = is_text ? KIND_TEXT : KIND_UNKNOWN};
+        fields[count++] =
+            (struct field){.name = values[i].name, .type = type, .kind = is_text ? KIND_TEXT : KIND_UNKNOWN};
     }
     return schema_create(name, fields, count, out);
 }

@@ -330,16 +330,18 @@ static struct num classify_integer(struct slice s)
     return r;
 }
 
-/* Is a decimal of at most 15 significant digits, without exponent, as it would be printed? No two of these
- * are the same double, so the shortest text of its double has the same digits: only zeros at either end can
- * differ. */
-static bool short_is_canonical(const struct decimal *d, struct slice s)
+enum { EXACT_DIGITS = 15 }; /* no two decimals of so many digits are the same double */
+
+/* The decimal m / 10^places, of at most EXACT_DIGITS digits. The shortest text of its double has the same digits: it is
+ * canonical unless there are zeros too many at either end. */
+static struct num classify_short(struct slice s, uint64_t m, size_t places)
 {
-    size_t whole = s.n - d->negative - 1 - d->fraction;
-    bool is_padded = s.p[s.n - 1] == '0' && d->fraction > 1;
-    if (is_padded || (whole > 1 && s.p[d->negative] == '0'))
-        return false;
-    return d->m == 0 || d->digits - (int)d->fraction > -5; /* below 1e-5 it has an exponent */
+    bool is_negative = s.p[0] == '-';
+    bool has_zeros = s.p[is_negative] == '0' && s.p[is_negative + 1] != '.';
+    double v = (double)m / powers[places];
+    if (has_zeros || (places > 1 && s.p[s.n - 1] == '0') || (m && v < 1e-5)) /* below that it has an exponent */
+        return (struct num){NUM_NOT, {0}};
+    return (struct num){NUM_FLOAT, {.f = is_negative ? -v : v}};
 }
 
 struct num num_classify(struct slice s)
@@ -350,24 +352,30 @@ struct num num_classify(struct slice s)
     char first = s.p[0];
     if (!((first >= '0' && first <= '9') || first == '-' || first == 'N' || first == 'I'))
         return none;
-    size_t i = first == '-';
-    uint64_t whole = 0;
+    size_t sign = first == '-', i = sign, point;
+    uint64_t m = 0;
     for (unsigned digit; i < s.n && (digit = (unsigned)(s.p[i] - '0')) <= 9; i++)
-        whole = whole * 10 + digit;
+        m = m * 10 + digit;
     if (i == s.n && i <= 18 && first >= '1') /* the common case, too short to have wrapped */
-        return (struct num){NUM_INT, {.i = (int64_t)whole}};
+        return (struct num){NUM_INT, {.i = (int64_t)m}};
     if (i == s.n)
-        return i > (size_t)(first == '-') ? classify_integer(s) : none;
+        return i > sign ? classify_integer(s) : none;
+    point = i;
+    if (s.p[i] == '.' && i > sign && s.n - sign - 1 <= EXACT_DIGITS) {
+        for (unsigned digit; ++i < s.n && (digit = (unsigned)(s.p[i] - '0')) <= 9;)
+            m = m * 10 + digit;
+        if (i == s.n && s.n > point + 1)
+            return classify_short(s, m, s.n - point - 1);
+    }
     struct decimal d;
     if (!scan_decimal(s, &d))
         return classify_special(s);
     double v;
     char text[NUM_TEXT_MAX + 1];
-    bool is_short = d.digits <= 15 && d.has_point && !d.has_exp;
-    if ((is_short && !short_is_canonical(&d, s)) || decimal_value(&d, s, &v) < 0)
+    if (decimal_value(&d, s, &v) < 0)
         return none;
-    size_t n = is_short ? s.n : num_print_float(text, v);
-    if (n != s.n || (!is_short && memcmp(text, s.p, n) != 0))
+    size_t n = num_print_float(text, v);
+    if (n != s.n || memcmp(text, s.p, n) != 0)
         return none;
     return (struct num){NUM_FLOAT, {.f = v}};
 }

@@ -344,6 +344,32 @@ static struct num classify_short(struct slice s, uint64_t m, size_t places)
     return (struct num){NUM_FLOAT, {.f = is_negative ? -v : v}};
 }
 
+enum { PRINTED_DIGITS = 17, SHORT_PLACES = 9, FIVES_MAX = 22 }; /* print_short's places; 5^22 is below 2^53 */
+
+/* Is m / 10^places, of 16 or 17 digits, which reads as v, the shortest decimal that does, and the nearest one of that
+ * length? As integers, in units of 2^-(s+1) / 10^places: what reads as v lies no farther from it than 5^places. -1: not
+ * to be told here. */
+static int is_shortest(double v, uint64_t m, size_t places)
+{
+    __extension__ typedef unsigned __int128 wide;
+    const uint64_t one = 1;
+    uint64_t bits, reach = (uint64_t)(powers[places] / (double)(one << places)); /* 5^places, exact */
+    memcpy(&bits, &v, sizeof bits);
+    uint64_t mantissa = (bits & ((one << 52) - 1)) | one << 52;
+    int s = 1075 - (int)(bits >> 52) - (int)places;
+    if (m % 10 == 0)
+        return places > 1 ? 0 : -1;
+    if (s < 1 || s > 62 || mantissa == one << 52) /* of which the gap below is smaller */
+        return -1;
+    wide exact = (wide)mantissa * reach * 2, lower = (wide)(m - m % 10) << (s + 1), upper = lower + ((wide)10 << (s + 1));
+    wide given = (wide)m << (s + 1), off = given > exact ? given - exact : exact - given;
+    if (off == (wide)1 << s)
+        return -1;
+    bool is_even = mantissa % 2 == 0, has_shorter = exact - lower < (wide)reach + is_even ||
+                                                    upper - exact < (wide)reach + is_even;
+    return off < (wide)1 << s && !has_shorter;
+}
+
 struct num num_classify(struct slice s)
 {
     struct num none = {NUM_NOT, {0}};
@@ -372,9 +398,17 @@ struct num num_classify(struct slice s)
         return classify_special(s);
     double v;
     char text[NUM_TEXT_MAX + 1];
-    if (decimal_value(&d, s, &v) < 0)
+    if (d.digits > PRINTED_DIGITS || decimal_value(&d, s, &v) < 0)
         return none;
-    size_t n = num_print_float(text, v);
+    size_t n;
+    bool is_long = d.digits > EXACT_DIGITS && d.has_point && !d.has_exp && d.fraction <= FIVES_MAX && fabs(v) >= 1e-5 &&
+                   (point == sign + 1 || s.p[sign] != '0');
+    if (is_long && (d.fraction > SHORT_PLACES || !print_short(text, fabs(v), &n))) {
+        int shortest = is_shortest(fabs(v), d.m, d.fraction);
+        if (shortest >= 0)
+            return shortest ? (struct num){NUM_FLOAT, {.f = v}} : none;
+    }
+    n = num_print_float(text, v);
     if (n != s.n || memcmp(text, s.p, n) != 0)
         return none;
     return (struct num){NUM_FLOAT, {.f = v}};

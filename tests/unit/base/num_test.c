@@ -118,6 +118,28 @@ static void test_classify_decimals(void **state)
     }
 }
 
+/* The same of doubles near all decimals that a program may print for them. */
+static void test_classify_long(void **state)
+{
+    (void)state;
+    uint64_t seed = 3;
+    for (int i = 0; i < 300000; i++) {
+        char text[64], printed[NUM_TEXT_MAX];
+        double v = (double)test_random(&seed) / 18446744073709551616.0 * (i % 3 ? 1 : (double)(test_random(&seed) >> test_random(&seed) % 60));
+        v = i % 7 ? v : ldexp(1, (int)(test_random(&seed) % 60) - 15);
+        int n = i % 2 ? snprintf(text, sizeof text, "%.*g", 15 + i % 4, v)
+                      : snprintf(text, sizeof text, "%.*f", (int)(test_random(&seed) % 22), v);
+        struct slice s = slice_of(text, (size_t)n);
+        if (!memchr(text, '.', (size_t)n) || n > NUM_TEXT_MAX || num_parse_float(s, &v) < 0)
+            continue;
+        if (test_random(&seed) % 4 == 0)
+            s = slice_of(text, num_print_float(text, v));
+        bool is_canonical = slice_eq(s, slice_of(printed, num_print_float(printed, v)));
+        if ((num_classify(s).is == NUM_FLOAT) != is_canonical)
+            fail_msg("%.*s is %scanonical", SLICE_ARG(s), is_canonical ? "" : "not ");
+    }
+}
+
 static void test_written(void **state)
 {
     (void)state;
@@ -188,7 +210,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_print_float), cmocka_unit_test(test_float_round_trip),
         cmocka_unit_test(test_other_locale), cmocka_unit_test(test_classify),
-        cmocka_unit_test(test_classify_decimals), cmocka_unit_test(test_written),
+        cmocka_unit_test(test_classify_decimals), cmocka_unit_test(test_classify_long), cmocka_unit_test(test_written),
         cmocka_unit_test(test_integers),     cmocka_unit_test(test_units),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -154,6 +154,9 @@ GRIDLINE_API int gridline_item_field(const gridline_item *item, size_t i, struct
 GRIDLINE_API int gridline_item_get(const gridline_item *item, const char *name, struct gridline_value *out);
 /* The same as a number, whatever the type: 1; 0: there is none, or it is no number. */
 GRIDLINE_API int gridline_item_number(const gridline_item *item, const char *name, double *out);
+/* The same as text, as it was written: "0.50" for a number that an untyped source (a ULM line, a CSV file) spelt so, of
+ * which the calls above give the float 0.5. NULL: there is none, or no memory. Borrowed like text; bytes may hold a NUL. */
+GRIDLINE_API const char *gridline_item_spelling(const gridline_item *item, const char *name);
 
 /* ------------------------------------------------------------------ questions */
 

@@ -151,7 +151,7 @@ GRIDLINE_API void gridline_poll(gridline *g);
 
 /* printf-like: format is "name=%conv name=%conv …"; conversions d i u x (with hh h l ll z j t), c, f g e, s,
  * p. d i are int, u x uint, f g e float, c s text, p text. Text that stands for a conversion is a constant
- * text field ("state=ok"). Flags and widths are read over; %.*s takes part of a text; a NULL text is left
+ * field ("state=ok"): a number or bool where it is written as one, else text. Flags and widths are read over; %.*s takes part of a text; a NULL text is left
  * out. 0 (also when the event is off), or a negative errno: -EINVAL (bad format or name), -E2BIG (over a
  * limit), -ENOBUFS (no room); the event is then counted as dropped. */
 GRIDLINE_API int gridline_write(gridline *g, int level, const char *event, const char *format, ...)
@@ -163,7 +163,8 @@ GRIDLINE_API int gridline_write_at(gridline *g, int64_t time_ns, int level, cons
                                    ...) GRIDLINE_PRINTF(5, 6);
 
 /* For bindings and generated code: n typed fields. type is a letter: i u f b t x (int, uint, float, bool, text,
- * bytes). time_ns 0 = now. */
+ * bytes), or n: text without a type, as ULM and CSV have it, which is a number where it is written as one (0.50; the
+ * spelling is kept), true, false, or text. time_ns 0 = now. */
 struct gridline_value {
     const char *name;
     char type;
@@ -171,9 +172,9 @@ struct gridline_value {
         int64_t i;
         uint64_t u; /* also b */
         double f;
-        const char *p; /* t, x */
+        const char *p; /* t, x, n */
     } v;
-    size_t n; /* length of t and x; (size_t)-1: t is NUL-terminated */
+    size_t n; /* length of t, x and n; (size_t)-1: t or n is NUL-terminated */
 };
 GRIDLINE_API int gridline_write_values(gridline *g, int64_t time_ns, int level, const char *event,
                                        const struct gridline_value *values, size_t n);

@@ -46,6 +46,8 @@ static bool has_moved(struct limit limit, struct value before, struct value now)
 {
     if (limit.kind == LIMIT_NEVER || value_eq(before, now))
         return false;
+    before = before.type == VALUE_NUMBER ? value_number(before) : before;
+    now = now.type == VALUE_NUMBER ? value_number(now) : now;
     if (limit.by == 0 || before.type != now.type || value_is_text(now.type) || now.type == VALUE_BOOL)
         return true;
     double moved = distance(before, now);

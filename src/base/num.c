@@ -330,6 +330,46 @@ static struct num classify_integer(struct slice s)
     return r;
 }
 
+enum { EXACT_DIGITS = 15 }; /* no two decimals of so many digits are the same double */
+
+/* The decimal m / 10^places, of at most EXACT_DIGITS digits. The shortest text of its double has the same digits: it is
+ * canonical unless there are zeros too many at either end. */
+static struct num classify_short(struct slice s, uint64_t m, size_t places)
+{
+    bool is_negative = s.p[0] == '-';
+    bool has_zeros = s.p[is_negative] == '0' && s.p[is_negative + 1] != '.';
+    double v = (double)m / powers[places];
+    if (has_zeros || (places > 1 && s.p[s.n - 1] == '0') || (m && v < 1e-5)) /* below that it has an exponent */
+        return (struct num){NUM_NOT, {0}};
+    return (struct num){NUM_FLOAT, {.f = is_negative ? -v : v}};
+}
+
+enum { PRINTED_DIGITS = 17, SHORT_PLACES = 9, FIVES_MAX = 22 }; /* print_short's places; 5^22 is below 2^53 */
+
+/* Is m / 10^places, of 16 or 17 digits, which reads as v, the shortest decimal that does, and the nearest one of that
+ * length? As integers, in units of 2^-(s+1) / 10^places: what reads as v lies no farther from it than 5^places. -1: not
+ * to be told here. */
+static int is_shortest(double v, uint64_t m, size_t places)
+{
+    __extension__ typedef unsigned __int128 wide;
+    const uint64_t one = 1;
+    uint64_t bits, reach = (uint64_t)(powers[places] / (double)(one << places)); /* 5^places, exact */
+    memcpy(&bits, &v, sizeof bits);
+    uint64_t mantissa = (bits & ((one << 52) - 1)) | one << 52;
+    int s = 1075 - (int)(bits >> 52) - (int)places;
+    if (m % 10 == 0)
+        return places > 1 ? 0 : -1;
+    if (s < 1 || s > 62 || mantissa == one << 52) /* of which the gap below is smaller */
+        return -1;
+    wide exact = (wide)mantissa * reach * 2, lower = (wide)(m - m % 10) << (s + 1), upper = lower + ((wide)10 << (s + 1));
+    wide given = (wide)m << (s + 1), off = given > exact ? given - exact : exact - given;
+    if (off == (wide)1 << s)
+        return -1;
+    bool is_even = mantissa % 2 == 0, has_shorter = exact - lower < (wide)reach + is_even ||
+                                                    upper - exact < (wide)reach + is_even;
+    return off < (wide)1 << s && !has_shorter;
+}
+
 struct num num_classify(struct slice s)
 {
     struct num none = {NUM_NOT, {0}};
@@ -338,22 +378,37 @@ struct num num_classify(struct slice s)
     char first = s.p[0];
     if (!((first >= '0' && first <= '9') || first == '-' || first == 'N' || first == 'I'))
         return none;
-    size_t i = first == '-';
-    uint64_t whole = 0;
+    size_t sign = first == '-', i = sign, point;
+    uint64_t m = 0;
     for (unsigned digit; i < s.n && (digit = (unsigned)(s.p[i] - '0')) <= 9; i++)
-        whole = whole * 10 + digit;
+        m = m * 10 + digit;
     if (i == s.n && i <= 18 && first >= '1') /* the common case, too short to have wrapped */
-        return (struct num){NUM_INT, {.i = (int64_t)whole}};
+        return (struct num){NUM_INT, {.i = (int64_t)m}};
     if (i == s.n)
-        return i > (size_t)(first == '-') ? classify_integer(s) : none;
+        return i > sign ? classify_integer(s) : none;
+    point = i;
+    if (s.p[i] == '.' && i > sign && s.n - sign - 1 <= EXACT_DIGITS) {
+        for (unsigned digit; ++i < s.n && (digit = (unsigned)(s.p[i] - '0')) <= 9;)
+            m = m * 10 + digit;
+        if (i == s.n && s.n > point + 1)
+            return classify_short(s, m, s.n - point - 1);
+    }
     struct decimal d;
     if (!scan_decimal(s, &d))
         return classify_special(s);
     double v;
     char text[NUM_TEXT_MAX + 1];
-    if (decimal_value(&d, s, &v) < 0)
+    if (d.digits > PRINTED_DIGITS || decimal_value(&d, s, &v) < 0)
         return none;
-    size_t n = num_print_float(text, v);
+    size_t n;
+    bool is_long = d.digits > EXACT_DIGITS && d.has_point && !d.has_exp && d.fraction <= FIVES_MAX && fabs(v) >= 1e-5 &&
+                   (point == sign + 1 || s.p[sign] != '0');
+    if (is_long && (d.fraction > SHORT_PLACES || !print_short(text, fabs(v), &n))) {
+        int shortest = is_shortest(fabs(v), d.m, d.fraction);
+        if (shortest >= 0)
+            return shortest ? (struct num){NUM_FLOAT, {.f = v}} : none;
+    }
+    n = num_print_float(text, v);
     if (n != s.n || memcmp(text, s.p, n) != 0)
         return none;
     return (struct num){NUM_FLOAT, {.f = v}};
@@ -373,10 +428,10 @@ static struct num written_special(struct slice s)
     return (struct num){NUM_NOT, {0}};
 }
 
-struct num num_written(struct slice s)
+struct num num_spelling(struct slice s)
 {
-    struct num r = num_classify(s);
-    if (r.is != NUM_NOT || s.n == 0 || s.n > WRITTEN_MAX)
+    const struct num r = {NUM_NOT, {0}};
+    if (s.n == 0 || s.n > WRITTEN_MAX)
         return r;
     size_t i = s.p[0] == '-' || s.p[0] == '+', whole = i;
     while (i < s.n && s.p[i] >= '0' && s.p[i] <= '9')
@@ -404,11 +459,20 @@ struct num num_written(struct slice s)
     bool is_number = has_point || (has_exponent && has_sign) || is_minus_zero;
     if (i < s.n || !is_number || (n_whole > 1 && s.p[whole] == '0'))
         return r;
-    char z[WRITTEN_MAX + 1];
-    memcpy(z, s.p, s.n);
-    z[s.n] = '\0';
-    double v = parse_slow(z);
+    double v;
+    if (num_parse_float(s, &v) < 0) { /* a '+' in front, or no digit at one side of the point */
+        char z[WRITTEN_MAX + 1];
+        memcpy(z, s.p, s.n);
+        z[s.n] = '\0';
+        v = parse_slow(z);
+    }
     return isfinite(v) ? (struct num){NUM_FLOAT, {.f = v}} : r;
+}
+
+struct num num_written(struct slice s)
+{
+    struct num r = num_classify(s);
+    return r.is == NUM_NOT ? num_spelling(s) : r;
 }
 
 struct unit {

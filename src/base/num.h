@@ -42,6 +42,8 @@ struct num num_classify(struct slice s);
  * (080), a '+' before a whole number (+4930123), a whole mantissa with an unsigned exponent (12e4, unless canonical),
  * hexadecimal, integers beyond 64 bits, values beyond double. NUM_NOT: not a number. */
 struct num num_written(struct slice s);
+/* The same for a text that is not canonical: num_classify has said NUM_NOT. */
+struct num num_spelling(struct slice s);
 
 /* A size: 10, 10k, 2M, 4G (powers of 1000) or KiB MiB GiB (of 1024). */
 int num_parse_size(struct slice s, uint64_t *out);

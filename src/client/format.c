@@ -237,7 +237,7 @@ static const char *take_field(const char *p, va_list *ap, struct format_values *
     } else {
         while (*p && *p != ' ' && *p != '%')
             p++;
-        v = value_text(slice_of(text, (size_t)(p - text)));
+        v = value_untyped(slice_of(text, (size_t)(p - text)));
         *r = *p == '%' ? -EINVAL : 0;
     }
     if (*r == 0 && v.type != VALUE_NONE)

@@ -156,13 +156,16 @@ static int value_from(const struct gridline_value *from, struct value *to)
         return 0;
     case 't':
     case 'x':
+    case 'n':
         if (!from->v.p)
             return 0;
-        if (from->type == 't' && n == (size_t)-1)
+        if (from->type != 'x' && n == (size_t)-1)
             n = strlen(from->v.p);
         if (n > EVENT_TEXT_MAX)
             return E_LIMIT;
-        *to = from->type == 't' ? value_text(slice_of(from->v.p, n)) : value_bytes(slice_of(from->v.p, n));
+        *to = from->type == 't'   ? value_text(slice_of(from->v.p, n))
+              : from->type == 'n' ? value_untyped(slice_of(from->v.p, n))
+                                  : value_bytes(slice_of(from->v.p, n));
         return 0;
     default:
         return -EINVAL;

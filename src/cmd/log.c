@@ -8,7 +8,6 @@
 #include "cmd/say.h"
 #include "cmd/verbs.h"
 #include "event/encoding.h"
-#include "event/pairs.h"
 #include "gridline/gridline.h"
 
 #include <errno.h>
@@ -76,8 +75,12 @@ static int typed_value(uint8_t type, struct slice text, struct strbuf *room, str
         r = text_from_base64(text, room);
         v = value_bytes(strbuf_slice(room));
         break;
+    case VALUE_NUMBER:
+        v = value_untyped(text);
+        r = v.type == VALUE_TEXT || v.type == VALUE_BOOL ? E_PROTO : 0;
+        break;
     default:
-        v = pairs_bare_value(text);
+        v = value_untyped(text);
         break;
     }
     if (r == 0)
@@ -168,7 +171,7 @@ static int print(const struct batch *b, const struct encoding *format)
     return r < 0 ? EXIT_FAILED : EXIT_OK;
 }
 
-static const char value_letters[VALUE_TYPES] = {0, 'i', 'u', 'f', 'b', 't', 'x'};
+static const char value_letters[VALUE_TYPES] = {0, 'i', 'u', 'f', 'b', 't', 'x', 'n'};
 
 static int write_event(gridline *g, const struct event *e, int64_t time_ns)
 {
@@ -295,14 +298,16 @@ const struct verb verb_log = {
     .name = "log",
     .summary = "write one event",
     .operands = "EVENT [NAME=VALUE...]",
-    .description = "Writes one event of that name with these fields. A value is an integer, a float or a "
-                   "bool (`true`, `false`) "
-                   "if it is written as one is printed, otherwise it is text: `007` and `1.50` are text. "
-                   "`NAME:TYPE=VALUE` names "
-                   "the type: `int`, `uint`, `float`, `bool`, `text`, or `bytes` in base64.\n"
-                   "The event goes to the destination of `--to` or of `GRIDLINE_DEST`, and the command ends "
-                   "when that has taken "
-                   "it (an agent or a gateway: has acknowledged it). Without a destination it is printed.",
+    .description =
+        "Writes one event of that name with these fields. A value is an integer, a float or a "
+        "bool (`true`, `false`) "
+        "if it is written as people and printf write one (`17`, `0.50`, `1e-05`; the spelling is kept), "
+        "otherwise it is text: `007` and `12e4` are text. "
+        "`NAME:TYPE=VALUE` names "
+        "the type: `int`, `uint`, `float`, `bool`, `text`, `number` as written, or `bytes` in base64.\n"
+        "The event goes to the destination of `--to` or of `GRIDLINE_DEST`, and the command ends "
+        "when that has taken "
+        "it (an agent or a gateway: has acknowledged it). Without a destination it is printed.",
     .operand_kind = OPERAND_WORDS,
     .operands_min = 1,
     .operands_max = 1 + EVENT_FIELDS_MAX,

@@ -276,7 +276,7 @@ static void end_line(struct table *t)
 
 static bool is_number(uint8_t type)
 {
-    return type == VALUE_INT || type == VALUE_UINT || type == VALUE_FLOAT;
+    return type == VALUE_INT || type == VALUE_UINT || type == VALUE_FLOAT || type == VALUE_NUMBER;
 }
 
 /* The head; a column is to the right if its first value is a number. */

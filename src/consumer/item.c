@@ -7,7 +7,7 @@
 
 #include <errno.h>
 
-static const char type_letters[VALUE_TYPES + 1] = "\0iufbtx";
+static const char type_letters[VALUE_TYPES + 1] = "\0iufbtxf";
 
 void item_clear(struct gridline_item *item)
 {
@@ -108,6 +108,8 @@ static int give(const gridline_item *item, struct slice name, struct value v, st
     struct gridline_value g = {.name = word(item, name), .type = type_letters[v.type]};
     if (!g.name)
         return -ENOMEM;
+    if (v.type == VALUE_NUMBER)
+        v = value_number(v);
     if (value_is_text(v.type)) {
         g.v.p = word(item, value_slice(v));
         g.n = v.n;
@@ -148,7 +150,7 @@ int gridline_item_get(const gridline_item *item, const char *name, struct gridli
 
 int gridline_item_number(const gridline_item *item, const char *name, double *out)
 {
-    struct value v = find(item, name);
+    struct value v = value_number(find(item, name));
     switch (v.type) {
     case VALUE_INT:
         *out = (double)v.i;
@@ -163,4 +165,11 @@ int gridline_item_number(const gridline_item *item, const char *name, double *ou
     default:
         return 0;
     }
+}
+
+const char *gridline_item_spelling(const gridline_item *item, const char *name)
+{
+    struct value v = find(item, name);
+    char buf[VALUE_SPELLING_MAX];
+    return v.type == VALUE_NONE ? NULL : word(item, value_spelling(&v, buf));
 }

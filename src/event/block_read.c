@@ -274,8 +274,9 @@ static int check_text(struct reading *r, struct slice s, uint8_t type)
 {
     if (s.n > EVENT_TEXT_MAX)
         return diag_set(r->why, E_LIMIT, 0, "block: a text of %zu bytes", s.n);
-    if (type == VALUE_TEXT && !text_is_utf8(s))
-        return refuse(r, "a text that is not UTF-8");
+    if (!value_text_is_allowed(type, s))
+        return refuse(r,
+                      type == VALUE_TEXT ? "a text that is not UTF-8" : "a number that is not spelt as one");
     r->longest = s.n > r->longest ? s.n : r->longest;
     return 0;
 }

@@ -156,6 +156,7 @@ void csv_put_value(struct strbuf *out, struct value v)
         strbuf_add_str(out, v.u ? "true" : "false");
         break;
     case VALUE_TEXT:
+    case VALUE_NUMBER:
         csv_put_text(out, value_slice(v));
         break;
     case VALUE_BYTES:

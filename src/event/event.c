@@ -2,6 +2,7 @@
 #include "event/event.h"
 
 #include "base/num.h"
+#include "base/text.h"
 
 const char *value_type_name(uint8_t type)
 {
@@ -45,7 +46,8 @@ struct value value_untyped(struct slice s)
         return value_bool(true);
     if (c == 'f' && slice_eq(s, SLICE_LIT("false")))
         return value_bool(false);
-    if (c > '9' && c != 'N' && c != 'I' && c != 'n' && c != 'i')
+    if ((c > '9' && c != 'N' && c != 'I' && c != 'n' && c != 'i') ||
+        (c < '0' && c != '-' && c != '+' && c != '.'))
         return value_text(s);
     struct num num = num_classify(s);
     switch (num.is) {
@@ -58,8 +60,15 @@ struct value value_untyped(struct slice s)
     case NUM_NOT:
     default:
         return (struct value){
-            .p = s.p, .n = (uint32_t)s.n, .type = num_written(s).is == NUM_NOT ? VALUE_TEXT : VALUE_NUMBER};
+            .p = s.p, .n = (uint32_t)s.n, .type = num_spelling(s).is == NUM_NOT ? VALUE_TEXT : VALUE_NUMBER};
     }
+}
+
+bool value_text_is_allowed(uint8_t type, struct slice s)
+{
+    if (type == VALUE_NUMBER)
+        return num_classify(s).is == NUM_NOT && num_spelling(s).is != NUM_NOT;
+    return type == VALUE_BYTES || text_is_utf8(s);
 }
 
 struct value value_number(struct value v)

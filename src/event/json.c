@@ -146,6 +146,14 @@ static int read_number(struct json_reader *r, struct slice *out)
     return 0;
 }
 
+bool json_is_number(struct slice s)
+{
+    struct json_reader r;
+    struct slice number;
+    json_init(&r, s, 0, NULL);
+    return s.n && read_number(&r, &number) == 0 && number.n == s.n;
+}
+
 static int read_word(struct json_reader *r, struct slice word)
 {
     if (!slice_starts(slice_of(r->at, (size_t)(r->end - r->at)), word))

@@ -59,6 +59,9 @@ int json_next(struct json_reader *r, struct json_item *item);
 /* The column (from 1, in bytes) of a place in the text. */
 uint32_t json_col(const struct json_reader *r, const char *p);
 
+/* Is all of s one number of JSON? */
+bool json_is_number(struct slice s);
+
 /* What an escaped string means, into to, which has room for raw.n bytes (it never gets longer). Every escape
  * is checked here; half a surrogate pair is E_PROTO. Bytes that are not UTF-8 pass as they are. */
 int json_unescape(const struct json_reader *r, struct slice raw, char *to, size_t *n);

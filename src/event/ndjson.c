@@ -8,9 +8,12 @@
  *   - host and prog are left out when they are not known, and so are missing fields.
  *   - a field named like one of the five keys has a `$` in front (head_key.h).
  *   - int and uint: JSON integers. float: a number with a '.' or an 'e'; NaN, Inf and -Inf are strings. bool.
- *     text: a string. bytes: a string of base64.
+ *     text: a string. bytes: a string of base64. number: as it is spelt, in a string where JSON has no such
+ * number
+ *     (.50, +0.25, nan).
  *   - "@", last, gives the types that the values alone do not tell: uint up to INT64_MAX (a larger integer
- * can only be one), bytes, and the floats that are strings. Its keys are the members' keys as written.
+ * can only be one), bytes, and the floats and numbers that are strings. Its keys are the members' keys as
+ * written.
  *
  * Reading takes more than is written
  *   - members in any order ("@" too), white space, any escape; a key that comes twice is an error.
@@ -19,8 +22,9 @@
  * `level`.
  *   - null is a missing field. Objects within are flattened, {"a":{"b":1}} is a field a.b, up to NDJSON_DEPTH
  *     deep; the five keys mean the head of the event only at the top. Arrays are an error.
- *   - a number without '.' and exponent is int, else uint, where it fits; beyond that the nearest float,
- * which is what JSON promises for it (RFC 8259, 6). A number beyond float (1e400) is E_LIMIT.
+ *   - a number is what value_untyped makes of it: int, uint, float, or with its spelling (0.50) a number. One
+ * that value_untyped takes for text (12e4, an integer beyond uint) is the nearest float, which is what JSON
+ * promises for it (RFC 8259, 6). A number beyond float (1e400) is E_LIMIT.
  *   - a string that is not UTF-8 is bytes (batch_builder_add).
  *   - a type in "@" that its value can't have is an error; one for a member that is not there is not.
  *
@@ -134,17 +138,10 @@ static int add_value(struct ndjson_reader *r, struct slice name, const struct js
 
 static int number_value(struct ndjson_reader *r, struct slice text, struct value *out)
 {
-    int64_t i;
-    uint64_t u;
     double f;
-    if (num_parse_int(text, &i) == 0) {
-        *out = value_int(i);
+    *out = value_untyped(text);
+    if (out->type != VALUE_TEXT)
         return 0;
-    }
-    if (num_parse_uint(text, &u) == 0) {
-        *out = value_uint(u);
-        return 0;
-    }
     if (num_parse_float(text, &f) == -ENOMEM)
         return -ENOMEM;
     if (!isfinite(f))
@@ -291,8 +288,9 @@ static int read_types(struct ndjson_reader *r)
     while ((rc = json_next(&r->json, &item)) == 0 && item.kind != JSON_OBJECT_END) {
         struct hint h = {.at = item.at};
         if (item.kind != JSON_STRING || type_by_name(item.text, &h.type) < 0)
-            return refuse(r, E_PROTO, item.at,
-                          "a type is one of \"int\", \"uint\", \"float\", \"bool\", \"text\", \"bytes\"");
+            return refuse(
+                r, E_PROTO, item.at,
+                "a type is one of \"int\", \"uint\", \"float\", \"bool\", \"text\", \"bytes\", \"number\"");
         if (r->n_hints == EVENT_FIELDS_MAX)
             return refuse(r, E_LIMIT, item.at, "\"@\" has more members than an event has fields");
         rc = read_name(r, item.key, item.key_escaped, &h.name);
@@ -390,15 +388,22 @@ static int give_type(struct ndjson_reader *r, struct value *v, uint8_t type)
         *v = value_uint((uint64_t)v->i);
         return 0;
     }
-    if (type == VALUE_FLOAT && (v->type == VALUE_INT || v->type == VALUE_UINT)) {
-        *v = value_float(v->type == VALUE_INT ? (double)v->i : (double)v->u);
-        return 0;
+    if (type == VALUE_FLOAT && v->type != VALUE_TEXT) {
+        struct value n = value_number(*v);
+        *v = n.type == VALUE_INT    ? value_float((double)n.i)
+             : n.type == VALUE_UINT ? value_float((double)n.u)
+                                    : n;
+        return v->type == VALUE_FLOAT ? 0 : E_PROTO;
     }
     if (type == VALUE_FLOAT && v->type == VALUE_TEXT) {
         double f;
         if (num_parse_float(value_slice(*v), &f) < 0 || isfinite(f))
             return E_PROTO;
         *v = value_float(f);
+        return 0;
+    }
+    if (type == VALUE_NUMBER && v->type == VALUE_TEXT && value_text_is_allowed(type, value_slice(*v))) {
+        v->type = VALUE_NUMBER;
         return 0;
     }
     return type == VALUE_BYTES && v->type == VALUE_TEXT ? bytes_from_text(r, v) : E_PROTO;
@@ -604,6 +609,8 @@ static char *put_value(char *to, struct value v, struct strbuf *out)
         return put(to, v.u ? SLICE_LIT("true") : SLICE_LIT("false"));
     case VALUE_TEXT:
         return json_put_string(to, value_slice(v));
+    case VALUE_NUMBER:
+        return json_is_number(value_slice(v)) ? put(to, value_slice(v)) : json_put_string(to, value_slice(v));
     default:
         return put_bytes(to, value_slice(v), out);
     }
@@ -612,7 +619,8 @@ static char *put_value(char *to, struct value v, struct strbuf *out)
 static bool needs_type(struct value v)
 {
     return (v.type == VALUE_UINT && v.u <= INT64_MAX) || v.type == VALUE_BYTES ||
-           (v.type == VALUE_FLOAT && !isfinite(v.f));
+           (v.type == VALUE_FLOAT && !isfinite(v.f)) ||
+           (v.type == VALUE_NUMBER && !json_is_number(value_slice(v)));
 }
 
 static char *put_types(char *to, const struct event *e, const struct prepared *t)

@@ -4,19 +4,21 @@
  * ulm.c and one in bp.c.
  *
  * A value
- *   bare    up to the next blank. The canonical text of a number is that number, true and false are bool,
- * NaN, Inf and -Inf are float, all else is text. Written so only if made of A-Z a-z 0-9 . - alone; read so
- *           whatever its characters, because NetLogger and GridFTP write / : [ , bare.
- *   "..."   always text: the quotes tell "5" from 5. \" and \\ are escapes; a backslash before anything else
- *           is itself, because others write C:\temp.
- * What a quoted text can't carry has a marker at its front:
+ *   bare    up to the next blank; its meaning is value_untyped's: a number, with its spelling where that is
+ * not the canonical one, true, false, or text. Text is written so only if made of A-Z a-z 0-9 . - alone; read
+ * so whatever its characters, because NetLogger and GridFTP write / : [ , bare. A number is always written
+ * so.
+ *   "..."   text: the quotes tell "5" from 5. \" and \\ are escapes; a backslash before anything else
+ *           is itself, because others write C:\temp. One exception: a quoted number that contains a '+' is a
+ * number, because writers before VALUE_NUMBER quoted what has a '+'. What a quoted text can't carry has a
+ * marker at its front:
  *   "%b:AAE="   bytes, in base64
  *   "%e:a%0Ab"  text with control characters, which, as '%', are %XX
- *   "%t:%e:x"   text that begins like a marker
+ *   "%t:%e:x"   text that begins like a marker, or is a number that contains a '+'
  * What looks like a marker but is no well-formed one is plain text, and is written with %t: from then on.
- * A uint is written as its digits, as everybody expects, though an int would be read from them: the last pair of
- * the line, GL.U="id,size" (gl.u in BP), names the fields that are uint. Names that are not there, or whose value
- * is no int from 0 up, mean nothing; one above INT64_MAX needs no mention.
+ * A uint is written as its digits, as everybody expects, though an int would be read from them: the last pair
+ * of the line, GL.U="id,size" (gl.u in BP), names the fields that are uint. Names that are not there, or
+ * whose value is no int from 0 up, mean nothing; one above INT64_MAX needs no mention.
  *
  * A field name is written as it is if it starts with a letter, has only letters, digits, '-' and '_' in
  * components that are joined by '.' and not empty, and is not a name of the header. (The draft of 1999 has no
@@ -27,6 +29,7 @@
 #ifndef GRIDLINE_EVENT_PAIRS_H
 #define GRIDLINE_EVENT_PAIRS_H
 
+#include "base/num.h"
 #include "base/slice.h"
 #include "base/strbuf.h"
 #include "event/encoding.h"
@@ -128,12 +131,16 @@ static inline bool pairs_same_second(const struct pairs_second *last, struct sli
  * not_before. */
 bool pairs_detect(struct slice head, struct slice key, struct slice not_before);
 
-/* What a bare value means. */
-struct value pairs_bare_value(struct slice s);
 /* Does s begin like a marker: '%', a small letter, ':'? */
 static inline bool pairs_like_marker(struct slice s)
 {
     return s.n >= 3 && s.p[0] == '%' && s.p[2] == ':' && s.p[1] >= 'a' && s.p[1] <= 'z';
+}
+
+/* Is s a number that contains a '+', as 1e+05? It is one even in quotes. */
+static inline bool pairs_is_plus_number(struct slice s)
+{
+    return s.n && s.p[0] <= '9' && memchr(s.p, '+', s.n) && num_spelling(s).is != NUM_NOT;
 }
 
 /* Encoder state; init sets dialect. */

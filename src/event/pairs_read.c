@@ -333,31 +333,8 @@ static int take_quoted(const struct scan *s, const char *p, struct quoted *q)
         return rc;
     rc = pairs_like_marker(q->text) ? marked_value(s, q->text, &q->value) : E_PROTO;
     if (rc == E_PROTO)
-        q->value = value_text(q->text);
+        q->value = pairs_is_plus_number(q->text) ? value_untyped(q->text) : value_text(q->text);
     return rc == E_PROTO ? 0 : rc;
-}
-
-struct value pairs_bare_value(struct slice s)
-{
-    char c = s.n ? s.p[0] : '\0';
-    if (c == 't' && slice_eq(s, SLICE_LIT("true")))
-        return value_bool(true);
-    if (c == 'f' && slice_eq(s, SLICE_LIT("false")))
-        return value_bool(false);
-    if (c > '9' && c != 'N' && c != 'I')
-        return value_text(s);
-    struct num num = num_classify(s);
-    switch (num.is) {
-    case NUM_INT:
-        return value_int(num.i);
-    case NUM_UINT:
-        return value_uint(num.u);
-    case NUM_FLOAT:
-        return value_float(num.f);
-    case NUM_NOT:
-    default:
-        return value_text(s);
-    }
 }
 
 static int add_field(struct pairs_reader *r, const struct scan *s, struct slice name, struct value v,
@@ -402,7 +379,7 @@ static inline int add_bare(struct pairs_reader *r, const struct scan *s, struct 
     if (text.n == 0)
         return diag_set(s->why, E_PROTO, col_of(s, p.value), "no value behind '='; an empty one is \"\"");
     if (p.key == PAIRS_KEYS)
-        return add_field(r, s, p.name, pairs_bare_value(text), col);
+        return add_field(r, s, p.name, value_untyped(text), col);
     return set_head(r, s, p.key, text, col);
 }
 

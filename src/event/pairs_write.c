@@ -52,13 +52,14 @@ static char *put_escaped(char *to, struct slice s, bool percent)
     return to;
 }
 
-static char *put_quoted(char *to, struct slice s)
+/* is_marked: with the marker that makes it text whatever it looks like. */
+static char *put_quoted(char *to, struct slice s, bool is_marked)
 {
     bool percent = text_has_control(s);
     *to++ = '"';
     if (percent)
         to = put(to, SLICE_LIT("%e:"));
-    else if (pairs_like_marker(s))
+    else if (is_marked || pairs_like_marker(s))
         to = put(to, SLICE_LIT("%t:"));
     to = put_escaped(to, s, percent);
     *to++ = '"';
@@ -77,13 +78,13 @@ static size_t copy_bare(char *to, struct slice s)
 /* Text that has the looks of another type is quoted, which keeps it text. */
 static char *put_text(char *to, struct slice s)
 {
-    bool bare = s.n && copy_bare(to, s) == s.n && pairs_bare_value(s).type == VALUE_TEXT;
-    return bare ? to + s.n : put_quoted(to, s);
+    bool bare = s.n && copy_bare(to, s) == s.n && value_untyped(s).type == VALUE_TEXT;
+    return bare ? to + s.n : put_quoted(to, s, pairs_is_plus_number(s));
 }
 
 static char *put_head(char *to, struct slice s)
 {
-    return s.n && copy_bare(to, s) == s.n ? to + s.n : put_quoted(to, s);
+    return s.n && copy_bare(to, s) == s.n ? to + s.n : put_quoted(to, s, false);
 }
 
 /* to is in the room of out; base64 needs no more than a text would. */
@@ -110,6 +111,8 @@ static char *put_value(struct strbuf *out, char *to, struct value v)
         return put(to, v.u ? SLICE_LIT("true") : SLICE_LIT("false"));
     case VALUE_TEXT:
         return put_text(to, value_slice(v));
+    case VALUE_NUMBER:
+        return put(to, value_slice(v));
     default:
         return put_bytes(out, to, value_slice(v));
     }

@@ -169,8 +169,9 @@ static int read_text(struct cursor *c, uint64_t length, uint8_t type, struct sam
         return 0; /* the caller looks */
     if (s.n > EVENT_TEXT_MAX)
         return diag_set(why, E_LIMIT, 0, "samples: a text of %zu bytes", s.n);
-    if (type == VALUE_TEXT && !text_is_utf8(s))
-        return samples_refuse(why, "a text that is not UTF-8");
+    if (!value_text_is_allowed(type, s))
+        return samples_refuse(why, type == VALUE_TEXT ? "a text that is not UTF-8"
+                                                      : "a number that is not spelt as one");
     b->text = (char *)(uintptr_t)s.p;
     b->n = (uint32_t)s.n;
     return 0;
@@ -283,8 +284,9 @@ int samples_reader_snapshot(const struct samples_reader *r, uint32_t number, str
 static int check_texts(const struct samples_stream *s, struct diag *why)
 {
     for (uint32_t i = 0; i < s->schema->n_fields; i++)
-        if (s->base[i].type == VALUE_TEXT && !text_is_utf8(slice_of(s->base[i].text, s->base[i].n)))
-            return samples_refuse(why, "a text that is not UTF-8");
+        if (value_is_text(s->base[i].type) &&
+            !value_text_is_allowed(s->base[i].type, slice_of(s->base[i].text, s->base[i].n)))
+            return samples_refuse(why, "a text that its type does not allow");
     return samples_is_prog(s->prog) ? 0 : samples_refuse(why, "a prog that the model does not allow");
 }
 

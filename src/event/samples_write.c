@@ -211,6 +211,7 @@ static inline char *put_value(char *to, const struct field *f, const struct valu
         return put_float(to, value_float(v->f).f, next);
     case VALUE_TEXT:
     case VALUE_BYTES:
+    case VALUE_NUMBER:
         return put_text(to, value_slice(*v), next);
     default:
         return put_int(to, v->u, f->kind == KIND_COUNTER, next);
@@ -242,7 +243,7 @@ static int check_text(const struct value *v)
 {
     if (v->n > EVENT_TEXT_MAX)
         return E_LIMIT;
-    return v->type == VALUE_BYTES || text_is_utf8(value_slice(*v)) ? 0 : E_PROTO;
+    return value_text_is_allowed(v->type, value_slice(*v)) ? 0 : E_PROTO;
 }
 
 static inline int check_value(const struct field *f, const struct value *v)

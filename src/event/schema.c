@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A schema is one allocation: the struct, the field array, then all text. */
+/* A schema is one allocation: the struct, the field array, first_of_name, then all text. */
 #include "event/schema.h"
 
 #include "base/err.h"
@@ -66,13 +66,18 @@ static uint64_t hash_schema(const struct schema *s)
     return h;
 }
 
-static bool names_once(const struct schema *s)
+/* Does no field name have two types? Fills first, one place a field. */
+static bool find_names(const struct field *fields, size_t n, uint16_t *first)
 {
-    for (uint32_t i = 1; i < s->n_fields; i++)
-        for (uint32_t k = 0; k < i; k++)
-            if (slice_eq(s->fields[i].name, s->fields[k].name))
-                return false;
-    return true;
+    bool once = true;
+    for (size_t i = 0; i < n; i++) {
+        size_t k = 0;
+        while (!slice_eq(fields[i].name, fields[k].name))
+            k++;
+        first[i] = (uint16_t)k;
+        once = once && k == i;
+    }
+    return once;
 }
 
 static bool has_keys(const struct schema *s)
@@ -86,16 +91,21 @@ static bool has_keys(const struct schema *s)
 int schema_create(struct slice name, const struct field *fields, size_t n, struct schema **out)
 {
     size_t text = name.n;
+    uint16_t first[EVENT_FIELDS_MAX];
     if (!text_is_name(name))
         return name.n > EVENT_NAME_MAX ? E_LIMIT : E_PROTO;
     int r = check_fields(fields, n, &text);
     if (r < 0)
         return r;
-    struct schema *s = mem_try_alloc(sizeof *s + n * sizeof *fields + text);
+    bool once = find_names(fields, n, first);
+    size_t first_size = once ? 0 : n * sizeof *first;
+    struct schema *s = mem_try_alloc(sizeof *s + n * sizeof *fields + first_size + text);
     if (!s)
         return -ENOMEM;
     struct field *copy = (struct field *)(s + 1);
-    char *at = (char *)(copy + n);
+    char *at = (char *)(copy + n) + first_size;
+    if (!once)
+        s->first_of_name = memcpy(copy + n, first, first_size);
     s->name = place(&at, name);
     for (size_t i = 0; i < n; i++) {
         copy[i] = fields[i];
@@ -106,7 +116,7 @@ int schema_create(struct slice name, const struct field *fields, size_t n, struc
     s->fields = copy;
     s->n_fields = (uint32_t)n;
     s->hash = hash_schema(s);
-    s->names_once = names_once(s);
+    s->names_once = once;
     s->has_keys = has_keys(s);
     atomic_init(&s->refs, 1);
     *out = s;
@@ -255,7 +265,7 @@ static size_t match(const struct schema *s, const struct named_value *values, si
     return missing;
 }
 
-/* True when a name comes twice: either two values landed on one place or on two types of one name. */
+/* True when a name comes twice in values, of which some may not be in a schema. */
 static bool has_twice(const struct named_value *values, size_t n)
 {
     for (size_t i = 1; i < n; i++)
@@ -275,6 +285,20 @@ static bool strictly_ascending(const uint16_t *index, size_t n)
     return true;
 }
 
+/* The same where all have a place in s: two landed on one place, or on two types of one name. */
+static bool has_name_twice(const struct schema *s, const uint16_t *index, size_t n)
+{
+    uint64_t seen[EVENT_FIELDS_MAX / 64] = {0};
+    for (size_t i = 0; i < n; i++) {
+        unsigned name = s->names_once ? index[i] : s->first_of_name[index[i]];
+        uint64_t bit = UINT64_C(1) << name % 64;
+        if (seen[name / 64] & bit)
+            return true;
+        seen[name / 64] |= bit;
+    }
+    return false;
+}
+
 /* old's fields (none if old is NULL or full) and then those of values that it lacks. */
 static int grow(const struct schema *old, struct slice name, const struct named_value *values, size_t n,
                 size_t missing, struct schema **out)
@@ -287,10 +311,10 @@ static int grow(const struct schema *old, struct slice name, const struct named_
     for (size_t i = 0; i < n; i++) {
         if (keep && schema_find(old, values[i].name, values[i].value.type) >= 0)
             continue;
+        const uint8_t type = values[i].value.type;
+        const bool is_text = type == VALUE_TEXT || type == VALUE_BYTES;
         fields[count++] =
-            (struct field){.name = values[i].name,
-                           .type = values[i].value.type,
-                           .kind = value_is_text(values[i].value.type) ? KIND_TEXT : KIND_UNKNOWN};
+            (struct field){.name = values[i].name, .type = type, .kind = is_text ? KIND_TEXT : KIND_UNKNOWN};
     }
     return schema_create(name, fields, count, out);
 }
@@ -314,9 +338,8 @@ int registry_learn(struct registry *r, struct slice name, const struct named_val
             return rc;
         s = grown;
         (void)match(s, values, n, index); /* all there now */
-    } else if (!strictly_ascending(index, n) || !s->names_once) {
-        if (has_twice(values, n))
-            return E_PROTO;
+    } else if ((!strictly_ascending(index, n) || !s->names_once) && has_name_twice(s, index, n)) {
+        return E_PROTO;
     }
     *out = s;
     return 0;

@@ -35,6 +35,7 @@ struct schema {
     uint64_t hash;
     const struct field *fields;
     uint32_t n_fields;
+    const uint16_t *first_of_name; /* of each field: the first field of that name; NULL: names_once */
     bool names_once; /* no field name has two types */
     bool has_keys;   /* a field is a key */
     _Atomic uint32_t refs;

@@ -84,7 +84,7 @@ bool stream_key_next(struct slice *fields, struct slice *name, struct value *val
 void stream_key_print_field(struct strbuf *out, size_t from, struct slice name, struct value v)
 {
     strbuf_printf(out, "%s%.*s=", out->n > from ? "," : "", SLICE_ARG(name));
-    if (v.type == VALUE_TEXT)
+    if (v.type == VALUE_TEXT || v.type == VALUE_NUMBER)
         strbuf_add_slice(out, value_slice(v));
     else if (v.type == VALUE_INT)
         strbuf_printf(out, "%" PRId64, v.i);

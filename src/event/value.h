@@ -73,6 +73,10 @@ static inline bool value_is_text(uint8_t type)
     return type == VALUE_TEXT || type == VALUE_BYTES || type == VALUE_NUMBER;
 }
 
+/* May a value of that type, which value_is_text, hold these bytes? Text: UTF-8; number: a spelling that is
+ * not canonical; bytes: any. */
+bool value_text_is_allowed(uint8_t type, struct slice s);
+
 /* Same type and same value. All NaNs are equal; 0.0 and -0.0 are not. */
 static inline bool value_eq(struct value a, struct value b)
 {

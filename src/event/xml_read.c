@@ -380,7 +380,7 @@ static void start_field(struct xml_reader *x, const XML_Char **attributes)
                          EVENT_NAME_MAX));
     else if (type == VALUE_NONE)
         stop(x, diag_set(x->why, E_PROTO, 0,
-                         "field %.*s: t is int, uint, float, bool, text or bytes; enc is base64",
+                         "field %.*s: t is int, uint, float, bool, text, bytes or number; enc is base64",
                          SLICE_ARG(name)));
     if (x->failed)
         return;
@@ -446,6 +446,8 @@ static int parse_content(struct xml_reader *x, struct xml_field *f)
         return parse_float(s, &v->f);
     case VALUE_BOOL:
         return parse_bool(s, &v->u);
+    case VALUE_NUMBER:
+        return !f->is_base64 && value_text_is_allowed(VALUE_NUMBER, s) ? 0 : E_PROTO;
     default:
         return f->is_base64 ? decode_tail(x, f->text.at) : 0;
     }

@@ -138,6 +138,9 @@ static char *put_value(char *to, struct value v, struct strbuf *out)
     case VALUE_BOOL:
         to = put(to, v.u ? SLICE_LIT("true") : SLICE_LIT("false"));
         break;
+    case VALUE_NUMBER: /* nothing in it to escape */
+        to = put(to, value_slice(v));
+        break;
     default:
         to = put_base64(to, value_slice(v), out);
     }

@@ -41,6 +41,12 @@ void rows_put_value(struct strbuf *out, struct value v)
     case VALUE_TEXT:
         json_add_string(out, value_slice(v));
         break;
+    case VALUE_NUMBER:
+        if (json_is_number(value_slice(v)))
+            strbuf_add_slice(out, value_slice(v));
+        else
+            json_add_string(out, value_slice(v));
+        break;
     case VALUE_BYTES:
         put_base64(out, v);
         break;

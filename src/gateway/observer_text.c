@@ -125,6 +125,7 @@ static void add_value(struct strbuf *out, struct value v)
         strbuf_add_str(out, v.u ? "true" : "false");
         break;
     case VALUE_TEXT:
+    case VALUE_NUMBER:
         add_text(out, value_slice(v));
         break;
     default:

@@ -124,7 +124,19 @@ static size_t slot_of(int64_t step)
 
 bool summary_is_column(const struct field *f)
 {
-    return f->role == ROLE_VALUE && (f->type == VALUE_INT || f->type == VALUE_UINT || f->type == VALUE_FLOAT);
+    return f->role == ROLE_VALUE && (f->type == VALUE_INT || f->type == VALUE_UINT || f->type == VALUE_FLOAT ||
+                                     f->type == VALUE_NUMBER);
+}
+
+/* What a column of that field holds. */
+static uint8_t column_type(uint8_t field_type)
+{
+    return field_type == VALUE_NUMBER ? VALUE_FLOAT : field_type;
+}
+
+static struct value column_value(struct value v)
+{
+    return v.type == VALUE_NUMBER ? value_number(v) : v;
 }
 
 static void count_columns(const struct schema *schema, uint16_t *columns, uint16_t *counters)
@@ -149,13 +161,14 @@ static void place_columns(const struct schema *to, uint16_t *columns, uint16_t *
     }
 }
 
-/* Usually it is where it was. */
+/* Usually it is where it was. Floats and numbers as they were written, 0.5 and 0.50, share the float's column. */
 static int find_field(const struct schema *to, uint32_t guess, const struct field *f)
 {
-    if (guess < to->n_fields && to->fields[guess].type == f->type &&
+    if (f->type != VALUE_NUMBER && guess < to->n_fields && to->fields[guess].type == f->type &&
         slice_eq(to->fields[guess].name, f->name))
         return (int)guess;
-    return schema_find(to, f->name, f->type);
+    int at = schema_find(to, f->name, column_type(f->type));
+    return at < 0 && column_type(f->type) == VALUE_FLOAT ? schema_find(to, f->name, VALUE_NUMBER) : at;
 }
 
 static void fill_mapping(struct mapping *m)
@@ -443,7 +456,7 @@ static void read_counters(struct cells *c, const struct mapping *m, const struct
         const struct mapped *f = &m->v[i];
         if (f->counter == UINT16_MAX)
             continue;
-        struct value v = e->values[f->field];
+        struct value v = column_value(e->values[f->field]);
         gains[f->counter] =
             v.type == VALUE_NONE ? (struct gain){0} : read_counter(&c->readings[f->counter], v, e->time_ns);
     }
@@ -461,7 +474,8 @@ static void merge_slot(const struct summarised *one, size_t to, size_t from)
     size_t column = 0;
     for (uint32_t i = 0; i < one->schema->n_fields; i++)
         if (summary_is_column(&one->schema->fields[i])) {
-            stat_merge(c->stats + to * c->n_columns + column, &stats[column], one->schema->fields[i].type);
+            stat_merge(c->stats + to * c->n_columns + column, &stats[column],
+                       column_type(one->schema->fields[i].type));
             column++;
         }
     for (size_t i = 0; i < c->n_counters; i++) {
@@ -512,7 +526,7 @@ static void add_to_slot(struct cells *c, size_t slot, const struct mapping *m, c
     struct gain *gains = c->gains + slot * c->n_counters;
     for (size_t i = 0; i < m->n; i++) {
         const struct mapped *f = &m->v[i];
-        struct value v = e->values[f->field];
+        struct value v = column_value(e->values[f->field]);
         if (v.type == VALUE_NONE)
             continue;
         stat_add(&stats[f->column], v, e->time_ns);
@@ -681,7 +695,7 @@ bool summary_read(const struct summary *s, const struct summarised *one, const s
                       .to_ns = to_ns,
                       .column = column,
                       .is_counter = f->kind == KIND_COUNTER,
-                      .type = f->type};
+                      .type = column_type(f->type)};
     sum.counter = sum.is_counter ? counter_of(one->schema, f) : 0;
     add_rings(s, &one->cells, w, &sum);
     if (sum.stat.n == 0)
@@ -689,10 +703,10 @@ bool summary_read(const struct summary *s, const struct summarised *one, const s
     *out = (struct summary_value){.from_ns = sum.from_ns,
                                   .to_ns = sum.to_ns,
                                   .count = sum.stat.n,
-                                  .min = value_of(sum.stat.min, f->type),
-                                  .max = value_of(sum.stat.max, f->type),
-                                  .first = value_of(sum.stat.first, f->type),
-                                  .last = value_of(sum.stat.last, f->type),
+                                  .min = value_of(sum.stat.min, sum.type),
+                                  .max = value_of(sum.stat.max, sum.type),
+                                  .first = value_of(sum.stat.first, sum.type),
+                                  .last = value_of(sum.stat.last, sum.type),
                                   .sum = sum.stat.sum,
                                   .mean = sum.stat.sum / (double)sum.stat.n,
                                   .rate = rate_of_gain(&sum.gain),

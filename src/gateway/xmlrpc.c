@@ -405,7 +405,9 @@ void xmlrpc_put_value(struct strbuf *out, struct value v)
         put_tagged(out, "double", slice_of(text, num_print_float(text, v.f)));
     else if (v.type == VALUE_BOOL)
         strbuf_add_str(out, v.u ? "<boolean>1</boolean>" : "<boolean>0</boolean>");
-    else if (v.type == VALUE_TEXT && can_carry(value_slice(v)))
+    else if (v.type == VALUE_NUMBER && isfinite(value_number(v).f))
+        put_tagged(out, "double", slice_of(text, num_print_float(text, value_number(v).f)));
+    else if ((v.type == VALUE_TEXT || v.type == VALUE_NUMBER) && can_carry(value_slice(v)))
         put_tagged(out, "string", value_slice(v));
     else if (value_is_text(v.type))
         put_base64(out, value_slice(v));

@@ -41,7 +41,8 @@ enum logvalue_type {
     LOGVALUE_DURATION, /* 90, 1.5s, 01:30, 1-02:03:04: a float of seconds */
     LOGVALUE_SIZE,     /* 10, 4k, 2MiB: a uint of bytes */
     LOGVALUE_TIME,     /* in one of the filter's time formats: a float of seconds since 1970 */
-    LOGVALUE_TYPES
+    LOGVALUE_TYPES,
+    LOGVALUE_UNTYPED = LOGVALUE_TYPES /* no type is given: what value_untyped makes of the text */
 };
 
 int logvalue_type_parse(struct slice s, enum logvalue_type *out);

@@ -121,7 +121,7 @@ static enum logvalue_type type_of(const struct type_of *types, size_t n, struct 
     for (size_t i = n; i-- > 0;) /* a rule's own come last */
         if (slice_eq(types[i].name, name))
             return types[i].type;
-    return LOGVALUE_TEXT;
+    return LOGVALUE_UNTYPED;
 }
 
 struct types {

@@ -107,9 +107,11 @@ int logvalue_parse(enum logvalue_type type, struct slice text, struct value *out
     case LOGVALUE_DURATION:
         r = parse_duration(text, &v);
         break;
+    case LOGVALUE_UNTYPED:
+        v = value_untyped(text);
+        break;
     case LOGVALUE_TEXT:
     case LOGVALUE_TIME:
-    case LOGVALUE_TYPES:
         break;
     }
     if (r == 0)

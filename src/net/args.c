@@ -32,6 +32,11 @@ static struct value get_value(struct cursor *c, uint8_t type)
         return value_text(cursor_text(c));
     case VALUE_BYTES:
         return value_bytes(cursor_text(c));
+    case VALUE_NUMBER: {
+        struct value v = value_text(cursor_text(c));
+        v.type = VALUE_NUMBER; /* is_good looks at it */
+        return v;
+    }
     default:
         (void)cursor_fail(c);
         return value_none();
@@ -51,8 +56,7 @@ static bool is_good(const struct arg *a)
         return false;
     if (!value_is_text(a->value.type))
         return true;
-    return a->value.n <= ARGS_TEXT_MAX &&
-           (a->value.type == VALUE_BYTES || text_is_utf8(value_slice(a->value)));
+    return a->value.n <= ARGS_TEXT_MAX && value_text_is_allowed(a->value.type, value_slice(a->value));
 }
 
 bool args_get(struct cursor *c, struct args *out)

@@ -26,7 +26,7 @@ struct gridline_sensor {
     size_t given;
 };
 
-static const char type_letters[VALUE_TYPES + 1] = "?iufbtx";
+static const char type_letters[VALUE_TYPES + 1] = "?iufbtxf";
 
 const char *gridline_sensor_name(size_t i)
 {
@@ -75,7 +75,10 @@ int gridline_sensor_options(const char *sensor, gridline_sensor_option_fn fn, vo
 
 static struct gridline_value convert(struct gridline_sensor *s, const char *name, struct value v)
 {
-    struct gridline_value g = {.name = name, .type = type_letters[v.type], .n = v.n};
+    if (v.type == VALUE_NUMBER)
+        v = value_number(v);
+    struct gridline_value g = {
+        .name = name, .type = type_letters[v.type], .n = value_is_text(v.type) ? v.n : 0};
     if (!value_is_text(v.type))
         g.v.u = v.u;
     else

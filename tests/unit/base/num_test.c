@@ -93,6 +93,85 @@ static void test_classify(void **state)
     }
 }
 
+/* A decimal is canonical exactly when printing its value gives the same text. */
+static void test_classify_decimals(void **state)
+{
+    (void)state;
+    uint64_t seed = 17;
+    for (int i = 0; i < 300000; i++) {
+        char text[64], printed[NUM_TEXT_MAX];
+        uint64_t r = test_random(&seed), digits = r >> (r % 60);
+        size_t zeros = test_random(&seed) % 3, places = test_random(&seed) % 12;
+        int n = snprintf(text, sizeof text, "%s%.*s%llu", r & 1 ? "-" : "", (int)zeros, "00", (unsigned long long)digits);
+        if ((size_t)n > places + 1) {
+            memmove(text + n - places + 1, text + n - places, places + 1);
+            text[n - (int)places] = '.';
+            n++;
+        }
+        struct slice s = slice_of(text, (size_t)n);
+        double v;
+        if (!memchr(text, '.', (size_t)n) || n > NUM_TEXT_MAX || num_parse_float(s, &v) < 0)
+            continue;
+        bool is_canonical = slice_eq(s, slice_of(printed, num_print_float(printed, v)));
+        if ((num_classify(s).is == NUM_FLOAT) != is_canonical)
+            fail_msg("%s is %scanonical", text, is_canonical ? "" : "not ");
+    }
+}
+
+/* The same of doubles near all decimals that a program may print for them. */
+static void test_classify_long(void **state)
+{
+    (void)state;
+    uint64_t seed = 3;
+    for (int i = 0; i < 300000; i++) {
+        char text[64], printed[NUM_TEXT_MAX];
+        double v = (double)test_random(&seed) / 18446744073709551616.0 * (i % 3 ? 1 : (double)(test_random(&seed) >> test_random(&seed) % 60));
+        v = i % 7 ? v : ldexp(1, (int)(test_random(&seed) % 60) - 15);
+        int n = i % 2 ? snprintf(text, sizeof text, "%.*g", 15 + i % 4, v)
+                      : snprintf(text, sizeof text, "%.*f", (int)(test_random(&seed) % 22), v);
+        struct slice s = slice_of(text, (size_t)n);
+        if (!memchr(text, '.', (size_t)n) || n > NUM_TEXT_MAX || num_parse_float(s, &v) < 0)
+            continue;
+        if (test_random(&seed) % 4 == 0)
+            s = slice_of(text, num_print_float(text, v));
+        bool is_canonical = slice_eq(s, slice_of(printed, num_print_float(printed, v)));
+        if ((num_classify(s).is == NUM_FLOAT) != is_canonical)
+            fail_msg("%.*s is %scanonical", SLICE_ARG(s), is_canonical ? "" : "not ");
+    }
+}
+
+static void test_written(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text;
+        double number;
+    } numbers[] = {{"0.50", 0.5},     {".50", 0.5},   {"5.", 5},      {"-5.", -5},     {"+0.25", 0.25}, {"1e-05", 1e-5},
+                   {"1.50E+03", 1500}, {"-0", -0.0},  {"1e+2", 100},  {"1.10", 1.1},   {"0.00", 0},     {"+.5", 0.5},
+                   {"1E-3", 1e-3},     {"+1.", 1},    {"-.5e1", -5},  {"-0.0e0", -0.0}, {"inf", INFINITY},
+                   {"-inf", -INFINITY}, {"20041019121500.123456", 20041019121500.123456}};
+    static const char *const others[] = {"",     "-",    "+",    ".",     "-.",   "e5",   "080",  "00017", "+4930123", "+5",
+                                         "0x1F", "12e4", "12E4", "1.2.3", "95%",  "1e",   "1e+",  "1e-",   "1.5e",     " 1",
+                                         "1 ",   "1_0",  "1,5",  "--1",   "+-1",  "Nan",  "INF",  "+inf",  "+nan",     "infinity",
+                                         "01.5", "-080", "1e+400", "18446744073709551616", "\xc2\xbd", "5m"};
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
+        struct num n = num_written(slice_str(numbers[i].text));
+        if (n.is != NUM_FLOAT || n.f != numbers[i].number || signbit(n.f) != signbit(numbers[i].number))
+            fail_msg("%s is not %g", numbers[i].text, numbers[i].number);
+        assert_int_equal(num_classify(slice_str(numbers[i].text)).is, NUM_NOT);
+    }
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        if (num_written(slice_str(others[i])).is != NUM_NOT)
+            fail_msg("%s is a number", others[i]);
+    assert_true(isnan(num_written(SLICE_LIT("nan")).f) && isnan(num_written(SLICE_LIT("-nan")).f));
+    assert_int_equal(num_written(SLICE_LIT("17")).i, 17);
+    char text[80];
+    memset(text, '0', sizeof text);
+    text[1] = '.';
+    assert_int_equal(num_written(slice_of(text, 64)).is, NUM_FLOAT);
+    assert_int_equal(num_written(slice_of(text, 65)).is, NUM_NOT);
+}
+
 static void test_integers(void **state)
 {
     (void)state;
@@ -131,6 +210,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_print_float), cmocka_unit_test(test_float_round_trip),
         cmocka_unit_test(test_other_locale), cmocka_unit_test(test_classify),
+        cmocka_unit_test(test_classify_decimals), cmocka_unit_test(test_classify_long), cmocka_unit_test(test_written),
         cmocka_unit_test(test_integers),     cmocka_unit_test(test_units),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -144,6 +144,9 @@ static void test_values(void **state)
         {.name = "x", .type = 'x', .v.p = "\0\xff", .n = 2},
         {.name = "missing", .type = 't', .v.p = NULL, .n = (size_t)-1},
         {.name = "odd", .type = 't', .v.p = "\xc0", .n = 1},
+        {.name = "n", .type = 'n', .v.p = "0.50", .n = (size_t)-1},
+        {.name = "ni", .type = 'n', .v.p = "170", .n = 2},
+        {.name = "nt", .type = 'n', .v.p = "080", .n = (size_t)-1},
     };
     assert_int_equal(gridline_write_values(g, 77, GRIDLINE_INFO, "values", v, sizeof v / sizeof *v), 0);
     expect(&x, "i", value_int(-1));
@@ -154,6 +157,9 @@ static void test_values(void **state)
     expect(&x, "tn", value_text(SLICE_LIT("te")));
     expect(&x, "x", value_bytes(SLICE_LIT("\0\xff")));
     expect(&x, "odd", value_bytes(SLICE_LIT("\xc0"))); /* not UTF-8 */
+    expect(&x, "n", (struct value){.p = "0.50", .n = 4, .type = VALUE_NUMBER});
+    expect(&x, "ni", value_int(17));
+    expect(&x, "nt", value_text(SLICE_LIT("080")));
     close_and_check(&x);
 }
 

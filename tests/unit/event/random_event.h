@@ -86,9 +86,36 @@ static inline uint64_t random_word(uint64_t *seed)
     return bits % 3 == 0 ? odd[bits / 3 % (sizeof odd / sizeof *odd)] : bits >> (bits % 64);
 }
 
+/* A number that is spelt otherwise than its canonical text. */
+static inline struct slice random_spelling(uint64_t *seed, char *tmp, size_t room)
+{
+    static const char *const odd[] = {"0.50", ".50",  "5.",   "-5.",   "-.5",  "+0.25",  "1e-05",    "1.50E+03", "nan",
+                                      "-nan", "inf",  "-inf", "-0",    "1.10", "0.00",   "1E-3",     "-0.0e0",   "1e+2",
+                                      "1.5e+00", "100.00", "+.5e-3", "9999999999999999999.0", "0.1000000000000000055"};
+    for (;;) {
+        int n = 0;
+        double f = random_float(seed);
+        switch (random_below(seed, 4)) {
+        case 0:
+            n = snprintf(tmp, room, "%s", odd[random_below(seed, sizeof odd / sizeof *odd)]);
+            break;
+        case 1:
+            n = snprintf(tmp, room, "%.*f", (int)random_below(seed, 6), f);
+            break;
+        case 2:
+            n = snprintf(tmp, room, "%+.*g", (int)random_below(seed, 20), f);
+            break;
+        default:
+            n = snprintf(tmp, room, "%.*e", (int)random_below(seed, 20), f);
+        }
+        if (n > 0 && (size_t)n < room && value_text_is_allowed(VALUE_NUMBER, slice_of(tmp, (size_t)n)))
+            return slice_of(tmp, (size_t)n);
+    }
+}
+
 static inline struct value random_value(uint64_t *seed, char *tmp, size_t room)
 {
-    switch (1 + random_below(seed, 6)) {
+    switch (1 + random_below(seed, 7)) {
     case VALUE_INT:
         return value_int((int64_t)random_word(seed));
     case VALUE_UINT:
@@ -98,7 +125,11 @@ static inline struct value random_value(uint64_t *seed, char *tmp, size_t room)
     case VALUE_BOOL:
         return value_bool(random_below(seed, 2));
     case VALUE_TEXT:
-        return value_text(random_text(seed, tmp, room));
+        return random_below(seed, 8) ? value_text(random_text(seed, tmp, room)) : value_text(random_spelling(seed, tmp, room));
+    case VALUE_NUMBER: {
+        struct slice s = random_spelling(seed, tmp, room);
+        return (struct value){.p = s.p, .n = (uint32_t)s.n, .type = VALUE_NUMBER};
+    }
     default: {
         size_t n = random_below(seed, 20);
         for (size_t i = 0; i < n; i++)

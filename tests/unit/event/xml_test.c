@@ -137,13 +137,15 @@ static void test_refused(void **state)
         {HEAD "\n<f n='x'><f n='y'/></f></event>", E_PROTO, 2, 10, "<f>"},
         {HEAD "\n<f>x</f></event>", E_PROTO, 2, 1, "name"},
         {HEAD "\n<f n='a b'>x</f></event>", E_PROTO, 2, 1, "name"},
-        {HEAD "\n<f n='x' t='number'>x</f></event>", E_PROTO, 2, 1, "field x: t is"},
+        {HEAD "\n<f n='x' t='decimal'>x</f></event>", E_PROTO, 2, 1, "field x: t is"},
         {HEAD "\n<f n='x' enc='hex'>x</f></event>", E_PROTO, 2, 1, "enc"},
         {HEAD "\n<f n='x' t='int'>x</f></event>", E_PROTO, 2, 19, "field x is not int"},
         {HEAD "\n<f n='x' t='int'>9223372036854775808</f></event>", E_LIMIT, 2, 37, "field x is not int"},
         {HEAD "\n<f n='x' t='uint'>-1</f></event>", E_PROTO, 2, 21, "field x is not uint"},
         {HEAD "\n<f n='x' t='float'>1e400</f></event>", E_LIMIT, 2, 25, "field x is not float"},
         {HEAD "\n<f n='x' t='bool'>yes</f></event>", E_PROTO, 2, 22, "field x is not bool"},
+        {HEAD "\n<f n='x' t='number'>080</f></event>", E_PROTO, 2, 24, "field x is not number"},
+        {HEAD "\n<f n='x' t='number'>1.5</f></event>", E_PROTO, 2, 24, "field x is not number"},
         {HEAD "\n<f n='x' t='bytes'>a b=</f></event>", E_PROTO, 2, 24, "base64"},
         {HEAD "<f n='x'/>\n<f n='x'/></event>", E_PROTO, 1, 1, "twice"},
         {HEAD "\n&lol;</event>", E_PROTO, 2, 1, "undefined entity"},
@@ -372,7 +374,7 @@ static void test_schema(void **state)
     assert_int_equal(validate(SLICE_LIT(PROLOG TAIL)), 0);
     assert_int_not_equal(validate(SLICE_LIT(PROLOG "<event name=\"e\" level=\"info\"/>" TAIL)), 0);
     assert_int_not_equal(validate(SLICE_LIT(PROLOG HEAD "<g/></event>" TAIL)), 0);
-    assert_int_not_equal(validate(SLICE_LIT(PROLOG HEAD "<f n=\"a\" t=\"number\">1</f></event>" TAIL)), 0);
+    assert_int_not_equal(validate(SLICE_LIT(PROLOG HEAD "<f n=\"a\" t=\"decimal\">1</f></event>" TAIL)), 0);
     assert_int_not_equal(validate(SLICE_LIT(PROLOG HEAD "<f n=\"a\"/><f n=\"a\"/></event>" TAIL)), 0);
     strbuf_fini(&text);
     batch_unref(b);

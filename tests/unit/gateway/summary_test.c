@@ -770,6 +770,36 @@ static void pages_hold_whatever_happens(void **unused)
     close_all();
 }
 
+/* 0.50 and 0.25 of an untyped source are one column, whichever came first. */
+static void numbers_as_written(void **unused)
+{
+    (void)unused;
+    static const char *const texts[][3] = {{"0.50", "0.25", "1.50"}, {"0.25", "0.50", "1.50"}};
+    for (size_t k = 0; k < 2; k++) {
+        open_usual();
+        struct event first = {0};
+        const int64_t now = INT64_C(1700000000000000000);
+        struct batch *b = NULL;
+        for (size_t i = 0; i < 3; i++) {
+            const struct named_value v = {SLICE_LIT("load"), value_untyped(slice_str(texts[k][i]))};
+            const struct event_head head = {
+                .time_ns = now + (int64_t)i, .host = SLICE_LIT("h"), .prog = SLICE_LIT("p"), .name = k ? SLICE_LIT("b") : SLICE_LIT("a")};
+            assert_int_equal(batch_builder_add(builder, &head, &v, 1, NULL), 0);
+        }
+        b = batch_builder_finish(builder, NULL);
+        summary_batch(summary, b, now);
+        first = b->events[0];
+        struct summary_value is;
+        assert_true(summary_get(summary, &first, SLICE_LIT("load"), INT64_C(60000000000), now, &is));
+        assert_int_equal(is.count, 3);
+        assert_true(is.sum == 2.25);
+        assert_true(value_eq(is.max, value_float(1.5)) && value_eq(is.min, value_float(0.25)));
+        assert_true(summary_check(summary));
+        batch_unref(b);
+        close_all();
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -790,6 +820,7 @@ int main(void)
         cmocka_unit_test(wrong_questions_are_told),
         cmocka_unit_test(summaries_are_for_who_may),
         cmocka_unit_test(pages_hold_whatever_happens),
+        cmocka_unit_test(numbers_as_written),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

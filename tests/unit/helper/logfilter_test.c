@@ -99,7 +99,7 @@ static void test_types(void **state)
         const char *line, *want;
         bool is_bad;
     } cases[] = {
-        {"x 12", "e k=\"x\" v=\"12\"\n", false},
+        {"x 12", "e k=\"x\" v=12\n", false},
         {"int -12", "i v=-12\n", false},
         {"int 12.5", "i v=\"12.5\"\n", true},
         {"uint 18446744073709551615", "u v=18446744073709551615\n", false},
@@ -261,7 +261,7 @@ static void test_prefix_and_skip(void **state)
     (void)line(&x, "A4 hello quiet");
     (void)line(&x, "hello A5 ");
     (void)line(&x, "A6 goodbye");
-    expect(&x, "hello n=\"1\"\nhello n=\"2\"\nlog.line text=\"hello A5 \"\nlog.line text=\"A6 goodbye\"\n");
+    expect(&x, "hello n=1\nhello n=2\nlog.line text=\"hello A5 \"\nlog.line text=\"A6 goodbye\"\n");
     assert_int_equal(logfilter_stats(x.f)->skipped, 2);
     assert_int_equal(logfilter_stats(x.f)->unmatched, 2);
     stop(&x);
@@ -350,13 +350,13 @@ static void test_tables(void **state)
     (void)line(&x, "20 start 1 4");
     (void)line(&x, "25 end 1");
     (void)line(&x, "26 end 1");
-    expect(&x, "job.submit id=\"1\" user=\"ann\"\njob.start id=\"1\" cpus=4 user=\"ann\"\n"
-               "job.end id=\"1\" cpus=4 user=\"ann\" elapsed=5.0\njob.end id=\"1\"\n");
+    expect(&x, "job.submit id=1 user=\"ann\"\njob.start id=1 cpus=4 user=\"ann\"\n"
+               "job.end id=1 cpus=4 user=\"ann\" elapsed=5.0\njob.end id=1\n");
     assert_int_equal(logfilter_stats(x.f)->unpaired, 1);
     (void)line(&x, "30 note 5 odd");
     (void)line(&x, "30 drop 5");
     (void)line(&x, "30 drop 5");
-    expect(&x, "job.drop id=\"5\" note=\"odd\"\njob.drop id=\"5\"\n");
+    expect(&x, "job.drop id=5 note=\"odd\"\njob.drop id=5\n");
     assert_int_equal(logfilter_stats(x.f)->skipped, 1);
     for (int i = 1; i <= 4; i++) {
         char text[32];
@@ -367,7 +367,7 @@ static void test_tables(void **state)
     assert_int_equal(logfilter_stats(x.f)->evicted, 1);
     (void)line(&x, "41 end 1"); /* forgotten: the oldest of four */
     (void)line(&x, "42 end 2");
-    expect(&x, "job.end id=\"1\"\njob.end id=\"2\" user=\"u2\" elapsed=2.0\n");
+    expect(&x, "job.end id=1\njob.end id=2 user=\"u2\" elapsed=2.0\n");
     stop(&x);
 }
 
@@ -389,8 +389,8 @@ static void test_save(void **state)
     (void)line(&y, "20 end 2");
     (void)line(&y, "20 drop 3");
     expect(&y,
-           "job.submit id=\"4\" user=\"dan\"\njob.end id=\"1\"\njob.end id=\"2\" user=\"bob\" elapsed=9.0\n"
-           "job.drop id=\"3\" note=\"odd\"\n");
+           "job.submit id=4 user=\"dan\"\njob.end id=1\njob.end id=2 user=\"bob\" elapsed=9.0\n"
+           "job.drop id=3 note=\"odd\"\n");
     for (size_t n = 0; n < saved.n; n++) { /* any part of it is refused or is whole entries */
         struct fixture z;
         start(&z, JOBS);
@@ -406,7 +406,7 @@ static void test_save(void **state)
     assert_int_equal(logfilter_restore(y.f, strbuf_slice(&saved)), 0);
     assert_true(logfilter_stats(y.f)->evicted > 0);
     (void)line(&y, "20 end 3");
-    expect(&y, "job.end id=\"3\" user=\"cid\" elapsed=8.0\n");
+    expect(&y, "job.end id=3 user=\"cid\" elapsed=8.0\n");
     stop(&x);
     stop(&y);
     strbuf_fini(&saved);

@@ -154,7 +154,7 @@ static void thread_jumps(struct instr *code, size_t n)
 
 static int make_cache(struct predicate *p)
 {
-    size_t each = (PREDICATE_ALTERNATIVES + 1) * p->n_fields;
+    size_t each = PREDICATE_PLACES * p->n_fields;
     if (each == 0)
         return 0;
     uint16_t *index = arena_alloc(&p->arena, PREDICATE_CACHE * each * sizeof *index);

@@ -4,13 +4,13 @@
  * first time or has been pushed out of the cache by another with the same low bits of its hash. */
 #include "event/predicate_internal.h"
 
-/* Where the schema has a field: index[0], index[step] and so on. */
-static bool find_field(const struct schema *s, struct slice name, uint16_t *index, size_t step)
+/* Where the schema has a field. */
+static bool find_field(const struct schema *s, struct slice name, uint16_t *places)
 {
     size_t n = 0;
     for (uint32_t k = 0; k < s->n_fields; k++)
         if (slice_eq(s->fields[k].name, name))
-            index[n++ * step] = (uint16_t)k;
+            places[n++] = (uint16_t)k;
     return n > 0;
 }
 
@@ -18,16 +18,16 @@ static uint16_t *fill(struct predicate *p, struct predicate_cache *entry, const 
 {
     schema_unref(entry->schema);
     entry->schema = schema_ref(s);
-    memset(entry->index, 0xff,
-           PREDICATE_ALTERNATIVES * p->n_fields * sizeof *entry->index); /* FIELD_ABSENT */
+    memset(entry->index, 0xff, PREDICATE_PLACES * p->n_fields * sizeof *entry->index); /* FIELD_ABSENT */
     for (size_t i = 0; i < p->n_fields; i++) {
         struct slice base;
+        uint16_t *places = entry->index + i * PREDICATE_PLACES;
         uint8_t class = class_view(p->fields[i], &base);
-        if (find_field(s, p->fields[i], entry->index + i, p->n_fields))
+        if (find_field(s, p->fields[i], places))
             class = class_of(p->classes, s, p->fields[i]);
         else if (class != CLASS_UNKNOWN)
-            (void)find_field(s, base, entry->index + i, p->n_fields); /* absent, otherwise */
-        entry->index[PREDICATE_ALTERNATIVES * p->n_fields + i] = class;
+            (void)find_field(s, base, places); /* absent, otherwise */
+        places[PREDICATE_ALTERNATIVES] = class;
     }
     return entry->index;
 }
@@ -41,10 +41,8 @@ static void forget(struct predicate *p)
 }
 
 /* Binds again what was bound to classes that have changed. */
-static inline void renew(struct predicate *p)
+static void renew(struct predicate *p)
 {
-    if (!p->classes)
-        return;
     uint64_t generation = p->classes->generation(p->classes->arg);
     if (generation == p->generation)
         return;
@@ -68,15 +66,13 @@ static inline const uint16_t *find_index(struct predicate *p, const struct schem
 static const struct value none = {.u = 0};
 
 /* Of the fields with that name, one for each type, an event sets at most one. */
-static inline const struct value *find_value(const struct predicate *p, const struct event *e,
-                                             const uint16_t *index, size_t field)
+static inline const struct value *find_value(const struct event *e, const uint16_t *places)
 {
     for (size_t k = 0; k < PREDICATE_ALTERNATIVES; k++) {
-        uint16_t at = index[k * p->n_fields + field];
-        if (at == FIELD_ABSENT)
+        if (places[k] == FIELD_ABSENT)
             break;
-        if (e->values[at].type != VALUE_NONE)
-            return &e->values[at];
+        if (e->values[places[k]].type != VALUE_NONE)
+            return &e->values[places[k]];
     }
     return &none;
 }
@@ -88,9 +84,12 @@ static const uint8_t types_of_class[] = {
     [CLASS_TEXT] = 1U << VALUE_NONE | 1U << VALUE_TEXT | 1U << VALUE_BYTES,
 };
 
-static inline uint8_t class_in(const struct predicate *p, const uint16_t *index, size_t field)
+/* Apart, so that the usual case keeps its registers. */
+__attribute__((noinline, cold)) static const struct value *convert(const struct predicate *p, const struct value *v,
+                                                                   uint8_t class, size_t field, struct value *room)
 {
-    return (uint8_t)index[PREDICATE_ALTERNATIVES * p->n_fields + field];
+    *room = class_value(class == CLASS_TEXT ? CLASS_TEXT : CLASS_NUMBER, *v, p->spellings[field].z);
+    return room;
 }
 
 /* As the column of its class has it; without a class as `want`. */
@@ -98,13 +97,13 @@ static inline const struct value *load_field(const struct predicate *p, const st
                                              const uint16_t *index, size_t field, uint8_t want,
                                              struct value *room)
 {
-    const struct value *v = find_value(p, e, index, field);
-    uint8_t class = class_in(p, index, field);
+    const uint16_t *places = index + field * PREDICATE_PLACES;
+    const struct value *v = find_value(e, places);
+    uint8_t class = (uint8_t)places[PREDICATE_ALTERNATIVES];
     class = class == CLASS_UNKNOWN ? want : class;
     if (types_of_class[class] >> v->type & 1)
         return v;
-    *room = class_value(class == CLASS_TEXT ? CLASS_TEXT : CLASS_NUMBER, *v, p->spellings[field].z);
-    return room;
+    return convert(p, v, class, field, room);
 }
 
 static inline const struct value *load_text(struct slice s, struct value *room)
@@ -159,7 +158,7 @@ static inline const struct instr *follow(const struct predicate *p, const struct
     return in;
 }
 
-static bool test(struct predicate *p, const struct event *e)
+static inline __attribute__((always_inline)) bool test(struct predicate *p, const struct event *e)
 {
     const uint16_t *index = p->n_fields ? find_index(p, e->schema) : NULL;
     const struct instr *in = p->code;
@@ -225,7 +224,8 @@ static bool test(struct predicate *p, const struct event *e)
 
 bool predicate_test(struct predicate *p, const struct event *e)
 {
-    renew(p);
+    if (p->classes)
+        renew(p);
     return test(p, e);
 }
 
@@ -270,7 +270,8 @@ static size_t filter_range(struct predicate *p, const struct instr *in, const st
         if (e->schema != schema) {
             schema = e->schema;
             fields = find_index(p, schema);
-            at = class_in(p, fields, field) == CLASS_TEXT ? FIELD_ABSENT : fields[field];
+            const uint16_t *places = fields + field * PREDICATE_PLACES;
+            at = places[PREDICATE_ALTERNATIVES] == CLASS_TEXT ? FIELD_ABSENT : places[0];
         }
         const struct value *v = at != FIELD_ABSENT ? &e->values[at] : &none;
         bool passes;
@@ -286,7 +287,8 @@ static size_t filter_range(struct predicate *p, const struct instr *in, const st
 
 size_t predicate_filter(struct predicate *p, const struct event *events, uint32_t *index, size_t n)
 {
-    renew(p);
+    if (p->classes)
+        renew(p);
     if (p->is_ranges) {
         for (const struct instr *in = p->code;; in += 2) {
             n = filter_range(p, in, events, index, n);

@@ -102,11 +102,12 @@ struct instr {
 enum {
     PREDICATE_CACHE = 32,                     /* schema versions remembered, a power of two */
     PREDICATE_ALTERNATIVES = VALUE_TYPES - 1, /* a name is at most once of each type in a schema */
+    PREDICATE_PLACES = VALUE_TYPES,           /* of one field in the cache: the alternatives, and behind them its class */
     FIELD_ABSENT = 0xffff
 };
 
-/* index[k * n_fields + i] is where the schema has the predicate's field i for the k-th time; the last row, for
- * k = PREDICATE_ALTERNATIVES, has the fields' classes. */
+/* index[i * PREDICATE_PLACES + k] is where the schema has the predicate's field i for the k-th time, for
+ * k = PREDICATE_ALTERNATIVES the field's class. */
 struct predicate_cache {
     const struct schema *schema; /* a reference, so that the address stays this schema's; NULL = empty */
     uint16_t *index;

@@ -106,7 +106,7 @@ enum gridline_item_kind {
     GRIDLINE_ITEM_CONNECTED = 3,  /* the gateway answers */
     GRIDLINE_ITEM_BROKEN = 4,     /* its connection is gone: _code, _text why. It is dialled again */
     GRIDLINE_ITEM_RETRY = 5,      /* it can't be reached, as BROKEN; told once for each reason */
-    GRIDLINE_ITEM_SUBSCRIBED = 6, /* the subscription runs */
+    GRIDLINE_ITEM_SUBSCRIBED = 6, /* the subscription runs; _text: "", or a notice */
     GRIDLINE_ITEM_REFUSED = 7,    /* it does not, or no longer, for good: _code: enum gridline_status */
     GRIDLINE_ITEM_ROW = 8         /* of an answer: its values are those of an event without a head */
 };

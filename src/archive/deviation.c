@@ -551,7 +551,8 @@ static int judge(struct deviations *d)
 static int make_selector(const struct deviation_spec *spec, struct selector **out, struct diag *why)
 {
     static const struct slice none = {"", 0};
-    const struct select_spec select = {none, none, spec->where, none, none, none, none};
+    const struct select_spec select = {.events = none, .hosts = none, .where = spec->where, .on_change = none,
+                                       .cross = none, .delta = none, .every = none};
     *out = NULL;
     return spec->where.n ? selector_create(&select, clock_utc_ns(), out, why) : 0;
 }

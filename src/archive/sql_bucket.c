@@ -152,7 +152,7 @@ static int bucket_disconnect(sqlite3_vtab *v)
     return SQLITE_OK;
 }
 
-static enum bucket_class class_of(const void *table, int column)
+static enum bucket_class usable_as(const void *table, int column)
 {
     const struct bucket_sql_table *t = table;
     if (column == BUCKET_HOST || column == BUCKET_PROG)
@@ -168,7 +168,7 @@ static enum bucket_class class_of(const void *table, int column)
 static int bucket_best_index(sqlite3_vtab *v, sqlite3_index_info *info)
 {
     const struct bucket_sql_table *t = ((struct bucket_vtab *)v)->table;
-    return bucket_args_plan(t->context, info, n_columns(t), class_of, t);
+    return bucket_args_plan(t->context, info, n_columns(t), usable_as, t);
 }
 
 /* ---------------------------------------------------------------- the fold */

@@ -34,9 +34,9 @@ struct bucket_args {
     struct arena arena; /* texts of all of it */
 };
 
-/* xBestIndex. class_of: of the columns before the hidden ones, which begin at n_columns. */
+/* xBestIndex. usable_as: of the columns before the hidden ones, which begin at n_columns. */
 int bucket_args_plan(struct sql_context *c, sqlite3_index_info *info, int n_columns,
-                     enum bucket_class (*class_of)(const void *table, int column), const void *table);
+                     enum bucket_class (*usable_as)(const void *table, int column), const void *table);
 /* xFilter. SQLITE_OK, or what sql_fail returns. */
 int bucket_args_set(struct bucket_args *a, const char *plan, int n_columns, int argc, sqlite3_value **argv);
 /* The same without the arguments, which are other ones. */

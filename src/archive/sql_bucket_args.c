@@ -37,7 +37,7 @@ static int finish_plan(sqlite3_index_info *info, struct strbuf *plan, double row
 }
 
 int bucket_args_plan(struct sql_context *c, sqlite3_index_info *info, int n_columns,
-                     enum bucket_class (*class_of)(const void *table, int column), const void *table)
+                     enum bucket_class (*usable_as)(const void *table, int column), const void *table)
 {
     struct strbuf plan = {0};
     double rows = 1e5;
@@ -54,7 +54,7 @@ int bucket_args_plan(struct sql_context *c, sqlite3_index_info *info, int n_colu
         }
         char letter = is_arg                              ? '='
                       : column < 0 || column >= n_columns ? '\0'
-                                                          : letter_of(info, i, class_of(table, column));
+                                                          : letter_of(info, i, usable_as(table, column));
         if (!letter)
             continue;
         info->aConstraintUsage[i].argvIndex = ++n_args;

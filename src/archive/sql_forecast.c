@@ -121,7 +121,7 @@ static const struct sql_field *key_of(const struct forecast_table *t, int column
     return column >= HEADS && column < HEADS + (int)t->n_keys ? t->keys[column - HEADS].field : NULL;
 }
 
-static enum bucket_class class_of(const void *table, int column)
+static enum bucket_class usable_as(const void *table, int column)
 {
     const struct sql_field *key = key_of(table, column);
     uint8_t type = key ? key->type : column == COLUMN_HOST || column == COLUMN_PROG ? VALUE_TEXT : VALUE_NONE;
@@ -133,7 +133,7 @@ static enum bucket_class class_of(const void *table, int column)
 static int forecast_best_index(sqlite3_vtab *v, sqlite3_index_info *info)
 {
     const struct forecast_table *t = ((struct forecast_vtab *)v)->table;
-    return bucket_args_plan(t->context, info, n_columns(t), class_of, t);
+    return bucket_args_plan(t->context, info, n_columns(t), usable_as, t);
 }
 
 /* ---------------------------------------------------------------- arguments */

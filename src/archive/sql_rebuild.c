@@ -67,7 +67,7 @@ static int rebuild_disconnect(sqlite3_vtab *v)
     return SQLITE_OK;
 }
 
-static enum bucket_class class_of(const void *table, int column)
+static enum bucket_class usable_as(const void *table, int column)
 {
     (void)table;
     return column == REBUILD_HOST || column == REBUILD_PROG || column == REBUILD_FIELD ? BUCKET_TEXT
@@ -76,7 +76,7 @@ static enum bucket_class class_of(const void *table, int column)
 
 static int rebuild_best_index(sqlite3_vtab *v, sqlite3_index_info *info)
 {
-    return bucket_args_plan(((struct rebuild_vtab *)v)->context, info, REBUILD_COLUMNS, class_of, NULL);
+    return bucket_args_plan(((struct rebuild_vtab *)v)->context, info, REBUILD_COLUMNS, usable_as, NULL);
 }
 
 static int rebuild_open(sqlite3_vtab *v, sqlite3_vtab_cursor **out)

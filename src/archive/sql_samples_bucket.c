@@ -66,7 +66,7 @@ static int samples_disconnect(sqlite3_vtab *v)
     return SQLITE_OK;
 }
 
-static enum bucket_class class_of(const void *table, int column)
+static enum bucket_class usable_as(const void *table, int column)
 {
     (void)table;
     return column >= SAMPLES_NAME && column <= SAMPLES_FIELD ? BUCKET_TEXT : BUCKET_NOTHING;
@@ -74,7 +74,7 @@ static enum bucket_class class_of(const void *table, int column)
 
 static int samples_best_index(sqlite3_vtab *v, sqlite3_index_info *info)
 {
-    return bucket_args_plan(((struct samples_vtab *)v)->context, info, SAMPLES_COLUMNS, class_of, NULL);
+    return bucket_args_plan(((struct samples_vtab *)v)->context, info, SAMPLES_COLUMNS, usable_as, NULL);
 }
 
 static int samples_open(sqlite3_vtab *v, sqlite3_vtab_cursor **out)

@@ -55,6 +55,7 @@ struct doctor {
     uint64_t workers, sent, lost;
     struct group late, expired, streaming, failing;
     uint64_t sensors;
+    struct strbuf mixed; /* "EVENT FIELD" of each that was told of, a line each: versions of a schema have the same */
 };
 
 /* For a person: what is found, and on a line of its own what to do. */
@@ -314,8 +315,8 @@ static void check_gateway(struct doctor *d)
              (double)clock.offset_ns / 1e6, (double)clock.bound_ns / 1e6);
 }
 
-/* All pages of a verb. false: said why not. */
-static bool ask_all(struct doctor *d, const char *verb, ask_row row, struct ask_end *end)
+/* All pages of a verb; has_fields: of its fields. false: said why not. */
+static bool ask_all(struct doctor *d, const char *verb, bool has_fields, ask_row row, struct ask_end *end)
 {
     struct diag why = {0};
     struct args_writer args = {0};
@@ -326,6 +327,8 @@ static bool ask_all(struct doctor *d, const char *verb, ask_row row, struct ask_
         args_writer_reset(&args);
         args_add(&args, SLICE_LIT("after"), after);
         args_add_uint(&args, "timeout_ms", 5000);
+        if (has_fields)
+            args_add_uint(&args, "fields", 1);
         const struct ask_question q = {
             .verb = slice_str(verb), .args = args_of(&args), .silence_ns = 10 * NS_PER_S};
         r = ask_run(d->ask, &q, row, d, end, &why);
@@ -382,7 +385,7 @@ static void find_loss(struct doctor *d)
 static void check_workers(struct doctor *d)
 {
     struct ask_end end;
-    if (!ask_all(d, "hosts", take_worker, &end))
+    if (!ask_all(d, "hosts", false, take_worker, &end))
         return;
     if (d->late.n)
         find(d, RESULT_WARNING, "workers", "they may be on their way back; `gridline hosts` shows since when",
@@ -409,7 +412,7 @@ static int take_nothing(void *arg, const struct frame_answer *row)
 static void check_status(struct doctor *d)
 {
     struct ask_end end;
-    if (!ask_all(d, "status", take_nothing, &end))
+    if (!ask_all(d, "status", false, take_nothing, &end))
         return;
     uint64_t bytes = args_uint(end.args, "journal.bytes", 0), max = args_uint(end.args, "journal.max", 0);
     uint64_t forced = args_uint(end.args, "journal.forced", 0);
@@ -443,7 +446,7 @@ static int take_sensor(void *arg, const struct frame_answer *row)
 static void check_sensors(struct doctor *d)
 {
     struct ask_end end;
-    if (d->workers == 0 || !ask_all(d, "sensor.list", take_sensor, &end))
+    if (d->workers == 0 || !ask_all(d, "sensor.list", false, take_sensor, &end))
         return;
     if (d->failing.n)
         find(d, RESULT_WARNING, "sensors",
@@ -453,6 +456,34 @@ static void check_sensors(struct doctor *d)
         find(d, RESULT_OK, "sensors", "", "%" PRIu64 " answered for, none fails", d->sensors);
 }
 
+/* A field that has values of the other class: they are in the column beside it. */
+static int take_field(void *arg, const struct frame_answer *row)
+{
+    struct doctor *d = arg;
+    struct slice event = args_text(row->args, "event"), field = args_text(row->args, "field");
+    bool is_number = slice_eq_str(args_text(row->args, "class"), "number");
+    uint64_t numbers = args_uint(row->args, "numbers", 0);
+    uint64_t texts = args_uint(row->args, "texts", 0) + args_uint(row->args, "quoted", 0);
+    struct strbuf line = {0};
+    if (!is_number || texts == 0 || slice_eq_str(args_text(row->args, "by"), "provisional"))
+        return 0; /* a text column has every value */
+    strbuf_printf(&line, "%.*s %.*s\n", SLICE_ARG(event), SLICE_ARG(field));
+    bool is_told = d->mixed.n && strstr(d->mixed.p, line.p);
+    strbuf_add_slice(&d->mixed, strbuf_slice(&line));
+    strbuf_fini(&line);
+    if (!is_told)
+        find(d, RESULT_OK, "classes", "", "%.*s of %.*s: %" PRIu64 " text among %" PRIu64 " numbers; see \"%.*s:text\"",
+             SLICE_ARG(field), SLICE_ARG(event), texts, numbers, SLICE_ARG(field));
+    return 0;
+}
+
+static void check_classes(struct doctor *d)
+{
+    struct ask_end end;
+    if (ask_all(d, "schemas", true, take_field, &end) && d->mixed.n == 0)
+        find(d, RESULT_OK, "classes", "", "no number column has text beside it");
+}
+
 /* ---------------------------------------------------------------- */
 
 static void doctor_fini(struct doctor *d)
@@ -460,6 +491,7 @@ static void doctor_fini(struct doctor *d)
     struct group *groups[] = {&d->late, &d->expired, &d->streaming, &d->failing};
     for (size_t i = 0; i < sizeof groups / sizeof *groups; i++)
         strbuf_fini(&groups[i]->names);
+    strbuf_fini(&d->mixed);
     strbuf_fini(&d->gateway);
     ask_close(d->ask);
     config_destroy(d->config);
@@ -492,6 +524,7 @@ static int doctor_run(void *state, struct operands none)
         check_workers(&d);
         check_status(&d);
         check_sensors(&d);
+        check_classes(&d);
     }
     int code = d.results[RESULT_PROBLEM] ? EXIT_FAILED : d.results[RESULT_WARNING] ? EXIT_PARTLY : EXIT_OK;
     int r = d.table ? table_finish(d.table) : 0;

@@ -197,6 +197,7 @@ static struct gateway_options gateway_options(const struct gateway_config *c)
                                     .connections_max = c->connections_max,
                                     .assign = c->assign,
                                     .demand = c->demand,
+                                    .class_settings = c->classes,
                                     .udp = c->udp,
                                     .http = c->http,
                                     .http_names = c->http_names,
@@ -258,6 +259,7 @@ static int serve(const struct gateway_config *c)
     if (r == 0)
         r = open_archive(c, &archive, &why);
     options.archive = archive.queries ? &archive.ops : NULL;
+    options.classes = NULL; /* the archive's: archive_class_source */
     if (r == 0 && c->viewer)
         r = gateway_viewer_open(&viewer, c->viewer_dir, &why);
     options.assets = c->viewer ? &viewer.ops : NULL;

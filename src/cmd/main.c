@@ -21,6 +21,7 @@ static const struct verb *const verbs[] = {
     &verb_run,           &verb_demo,     &verb_sense,    &verb_agent,   &verb_gateway, &verb_guard,   &verb_tail,
     &verb_latest,        &verb_summary,  &verb_sql,     &verb_collect, &verb_faults,  &verb_ack,
     &verb_silence,       &verb_rule,     &verb_audit,   &verb_hosts,   &verb_sensors, &verb_schemas,
+    &verb_schema,
     &verb_subscriptions, &verb_ledger,   &verb_access,  &verb_worker,  &verb_sensor,  &verb_act,
     &verb_activate,      &verb_log,      &verb_convert, &verb_merge,   &verb_import,  &verb_export,
     &verb_archive,       &verb_baseline, &verb_config,  &verb_init,    &verb_token,   &verb_join,

@@ -335,7 +335,7 @@ static const struct {
     {"begin", "run sense doctor"},
     {"parts", "agent gateway"},
     {"events", "tail latest summary sql collect log"},
-    {"the grid", "hosts sensors schemas subscriptions ledger access"},
+    {"the grid", "hosts sensors schemas schema subscriptions ledger access"},
     {"faults", "faults ack silence rule audit"},
     {"orders", "worker sensor activate act"},
     {"archive", "sql archive import export baseline"},

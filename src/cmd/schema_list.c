@@ -15,6 +15,7 @@ static const struct table_column version_columns[] = {
 
 static const struct table_column field_columns[] = {
     {"event", 0}, {"hash", 8}, {"field", 0}, {"type", 0},     {"role", 0},
+    {"class", 0}, {"by", 0},   {"numbers", 0}, {"texts", 0},  {"quoted", 0},
     {"kind", 0},  {"unit", 0}, {"help", 0},  {"conflict", 0}, {NULL, 0},
 };
 
@@ -46,7 +47,7 @@ static int schemas_run(void *state, struct operands patterns)
 
 static const struct option_spec table[] = {
     {'f', "fields", OPTION_FLAG, NULL, offsetof(struct schemas_options, has_fields),
-     "a row for each field: type, role, kind, unit, help"},
+     "a row for each field: type, role, class and who says so, values seen, kind, unit, help"},
     QUESTION_OPTION('w', "where", OPTION_TEXT, "EXPR", where,
                     "only rows for which EXPR is true: a WHERE clause of SQL on the columns, as in `conflict "
                     "IS NOT NULL`, "

@@ -32,6 +32,7 @@ extern const struct verb verb_ledger;
 extern const struct verb verb_log;
 extern const struct verb verb_merge;
 extern const struct verb verb_pinhole;
+extern const struct verb verb_schema;
 extern const struct verb verb_schemas;
 extern const struct verb verb_rule;
 extern const struct verb verb_run;

@@ -304,7 +304,7 @@ int feed_subscribed(struct feed *f, const struct frame_subscribed *s, struct gri
     *tell = reason >= 0;
     if (reason >= 0)
         return gap(f, 0, reason, out);
-    item_set(out, GRIDLINE_ITEM_SUBSCRIBED, out->link, f->subscription->id, 0, slice_of("", 0));
+    item_set(out, GRIDLINE_ITEM_SUBSCRIBED, out->link, f->subscription->id, 0, s->text); /* "", or a notice */
     return 1;
 }
 

@@ -95,3 +95,26 @@ struct value class_value(uint8_t class, struct value v, char buf[VALUE_SPELLING_
         return v;
     return value_text(value_spelling(&v, buf));
 }
+
+uint8_t class_view(struct slice name, struct slice *base)
+{
+    static const struct slice text = {":text", 5}, number = {":number", 7};
+    bool is_text = ends_nocase(name, text), is_number = ends_nocase(name, number);
+    *base = slice_of(name.p, name.n - (is_text ? text.n : is_number ? number.n : 0));
+    return is_text ? CLASS_TEXT : is_number ? CLASS_NUMBER : CLASS_UNKNOWN;
+}
+
+uint8_t class_of(const struct class_source *source, const struct schema *s, struct slice field)
+{
+    struct class_state state;
+    if (source && source->get(source->arg, s->name, field, &state))
+        return state.class;
+    for (uint32_t i = 0; i < s->n_fields; i++) {
+        if (!slice_eq(s->fields[i].name, field))
+            continue;
+        state = class_begin(&s->fields[i]);
+        if (state.by != CLASS_PROVISIONAL)
+            return state.class;
+    }
+    return CLASS_UNKNOWN;
+}

@@ -65,6 +65,10 @@ bool class_count_many(struct class_state *s, uint64_t numbers, uint64_t texts, u
  * (bytes stay bytes), which may lie in buf. CLASS_UNKNOWN: as it is. */
 struct value class_value(uint8_t class, struct value v, char buf[VALUE_SPELLING_MAX]);
 
+/* The view that a column's name asks for: "f:text" is CLASS_TEXT of f, "f:number" CLASS_NUMBER; *base is f. CLASS_UNKNOWN: f
+ * by its own class, *base is the name. */
+uint8_t class_view(struct slice name, struct slice *base);
+
 /* Whoever keeps classes, as others see it: wired by cmd (the gateway's loop asks the archive). Any thread. */
 struct class_source {
     void *arg;
@@ -75,5 +79,9 @@ struct class_source {
     /* Changes when any class does: what was bound to classes is then bound again. */
     uint64_t (*generation)(void *arg);
 };
+
+/* The class by which a reader takes a field of a schema: the source's (NULL is fine), else what the schema declares or the
+ * name says. CLASS_UNKNOWN: each value by itself. */
+uint8_t class_of(const struct class_source *source, const struct schema *s, struct slice field);
 
 #endif

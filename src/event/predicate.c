@@ -20,6 +20,7 @@
 #include <errno.h>
 
 struct generator {
+    struct arena *arena;
     struct node *nodes;
     struct instr *code;
     size_t n;
@@ -65,27 +66,37 @@ static struct instr take_back(struct generator *g)
 
 static void emit_sourced(struct generator *g, const struct node *operand, struct instr in)
 {
-    in.slot = operand->in.op == OP_LOAD ? take_back(g).slot : SLOT_STACK;
+    in.slot = SLOT_STACK;
+    if (operand->in.op == OP_LOAD) {
+        in.want = operand->in.want;
+        in.slot = take_back(g).slot;
+    }
     emit(g, in);
 }
 
-static void emit_compare(struct generator *g, size_t at)
+static int emit_compare(struct generator *g, size_t at)
 {
     const struct node *right = &g->nodes[at - 1], *left = &g->nodes[right->start - 1];
     struct instr in = g->nodes[at].in;
     if (node_is_const(right)) {
         in.op = OP_COMPARE_CONST;
         in.k = take_back(g).k;
+        if (predicate_other(g->arena, &in.k, &in.other) < 0)
+            return -ENOMEM;
         emit_sourced(g, left, in);
     } else if (node_is_const(left) && right->in.op == OP_LOAD) {
         in.op = OP_COMPARE_CONST;
         in.arg = predicate_flip(in.arg);
         in.slot = take_back(g).slot;
+        in.want = right->in.want;
         in.k = take_back(g).k;
+        if (predicate_other(g->arena, &in.k, &in.other) < 0)
+            return -ENOMEM;
         emit(g, in);
     } else {
         emit(g, in);
     }
+    return 0;
 }
 
 /* Before the first node of the right side of the AND or OR at index `of`. */
@@ -99,22 +110,23 @@ static void emit_jump(struct generator *g, size_t of)
     emit(g, (struct instr){.op = op});
 }
 
-static void emit_node(struct generator *g, size_t at)
+static int emit_node(struct generator *g, size_t at)
 {
     const struct node *n = &g->nodes[at];
     if (n->jump_for)
         emit_jump(g, n->jump_for);
     if (n->in.op == OP_COMPARE) {
-        emit_compare(g, at);
+        return emit_compare(g, at);
     } else if (is_sourced(n->in.op)) {
         emit_sourced(g, n - 1, n->in);
     } else if (n->in.op == OP_AND || n->in.op == OP_OR) {
         if (!n->positive)
             emit(g, n->in);
-        g->code[n->jump_at].target = (uint32_t)g->n;
+        g->code[n->jump_at].target = (uint16_t)g->n;
     } else {
         emit(g, n->in);
     }
+    return 0;
 }
 
 /* From the root down: parents come after their operands, so backwards meets them first. */
@@ -142,11 +154,12 @@ static void thread_jumps(struct instr *code, size_t n)
 
 static int make_cache(struct predicate *p)
 {
-    size_t each = PREDICATE_ALTERNATIVES * p->n_fields;
+    size_t each = PREDICATE_PLACES * p->n_fields;
     if (each == 0)
         return 0;
     uint16_t *index = arena_alloc(&p->arena, PREDICATE_CACHE * each * sizeof *index);
-    if (!index)
+    p->spellings = arena_alloc(&p->arena, p->n_fields * sizeof *p->spellings);
+    if (!index || !p->spellings)
         return -ENOMEM;
     for (size_t i = 0; i < PREDICATE_CACHE; i++)
         p->cache[i].index = index + i * each;
@@ -174,14 +187,15 @@ static bool has_only_ranges(const struct instr *code)
 static int generate(struct compiler *c)
 {
     struct predicate *p = c->p;
-    struct generator g = {.nodes = c->nodes};
+    struct generator g = {.arena = &p->arena, .nodes = c->nodes};
     g.code =
         arena_alloc(&p->arena, (2 * c->n + 1) * sizeof *g.code); /* each node, a jump for some, the end */
     if (!g.code)
         return -ENOMEM;
     mark_positive(c->nodes, c->n);
     for (size_t i = 0; i < c->n; i++)
-        emit_node(&g, i);
+        if (emit_node(&g, i) < 0)
+            return -ENOMEM;
     assert(g.depth == 1);
     g.code[g.n++] = (struct instr){.op = OP_END};
     thread_jumps(g.code, g.n);
@@ -220,4 +234,36 @@ void predicate_destroy(struct predicate *p)
         schema_unref(p->cache[i].schema);
     arena_fini(&p->arena);
     mem_free(p);
+}
+
+/* Does the instruction give nothing for a number column? */
+static bool needs_text(const struct instr *in)
+{
+    switch (in->op) {
+    case OP_COMPARE_CONST:
+        return in->k.type == VALUE_TEXT && in->other.type == VALUE_NONE;
+    case OP_IN:
+        return in->set->n_numbers == 0 && in->set->n_texts > 0;
+    default:
+        return in->op == OP_LIKE || in->op == OP_GLOB;
+    }
+}
+
+bool predicate_notice(const struct predicate *p, const struct class_source *classes, struct slice event, struct diag *why)
+{
+    for (const struct instr *in = p->code; classes && in->op != OP_END; in++) {
+        if (!is_sourced(in->op) || in->slot < SLOT_FIELDS || in->slot == SLOT_STACK || !needs_text(in))
+            continue;
+        struct slice field = p->fields[in->slot - SLOT_FIELDS], base;
+        struct class_state state;
+        bool is_number = class_view(field, &base) == CLASS_NUMBER ||
+                         (classes->get(classes->arg, event, field, &state) && state.class == CLASS_NUMBER);
+        if (!is_number)
+            continue;
+        (void)diag_set(why, 0, 0,
+                       "%.*s of %.*s is a number column: text that is no number never passes; \"%.*s:text\" has its text",
+                       SLICE_ARG(field), SLICE_ARG(event), SLICE_ARG(base));
+        return true;
+    }
+    return false;
 }

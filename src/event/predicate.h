@@ -20,11 +20,15 @@
  * Meaning: a missing field is NULL, so is an unknown host or prog; comparing with NULL is unknown (NULL);
  * NOT, AND and OR follow SQL's three-valued logic; only what is true passes.
  *   - Numbers compare by value across int, uint, float and bool (TRUE is 1), exactly: no rounding to double.
- *     NaN compares as unknown. Text compares with text, bytes with bytes, byte by byte; text with a number,
- * or with bytes, is unknown, and refused where it can be told when compiling.
+ *     NaN compares as unknown. Text compares with text, bytes with bytes, byte by byte; with bytes text is unknown.
+ *   - A field is taken by its class (class.h), as its SQL column is: in a number column text is NULL, in a text column a
+ *     number is its text. A constant is then taken for the column's class: '17' is 17 in a number column, 17 is '17' in a
+ *     text column; text that is no number compares as unknown with a number column. Between two columns a text that is a
+ *     number is that number. A field without a class is taken for what it is compared with, value by value.
+ *     "f:text" and "f:number" are f by that class, whatever its own.
  *   - As a condition a number is true unless it is 0; text is unknown, and refused where it can be told.
  *   - Integer arithmetic that leaves int64 (uint64 where an operand is beyond int64) goes on in floating
- * point. x/0, x%0, a NaN result and arithmetic on text are NULL. Integer division truncates.
+ * point. x/0, x%0, a NaN result and arithmetic on text that is no number are NULL. Integer division truncates.
  *   - LIKE ignores the case of A-Z, `_` is one character; GLOB is text_glob, by bytes, case matters.
  *   - `level` compares as its number, only with a level's name: level <= 'warning' passes emergency to
  * warning.
@@ -37,6 +41,7 @@
 
 #include "base/err.h"
 #include "base/slice.h"
+#include "event/class.h"
 #include "event/event.h"
 
 /* More of any is E_LIMIT. */
@@ -56,6 +61,13 @@ struct predicate;
  * alone. */
 int predicate_compile(struct slice text, int64_t now_ns, struct predicate **out, struct diag *why);
 void predicate_destroy(struct predicate *p); /* NULL is fine */
+
+/* From now on fields are taken by the classes that are kept there; NULL: by what their schemas and names say. classes
+ * outlives p. */
+void predicate_use_classes(struct predicate *p, const struct class_source *classes);
+/* Whether a condition can't be true of events of that name, because a number column is compared with text that is no number
+ * or with a pattern; *why then says which and what to write. */
+bool predicate_notice(const struct predicate *p, const struct class_source *classes, struct slice event, struct diag *why);
 
 /* True when e passes. No allocation. p belongs to one thread: it remembers where the last few schema versions
  * have its fields, and holds a reference to each of those. */

@@ -155,6 +155,15 @@ static int check_pair(struct compiler *c, const struct node *a, const struct nod
     return diag_set(c->why, E_PROTO, b->col, "%s never compares with %s%s", describe(b), describe(a), hint);
 }
 
+/* A field without a class is taken for what it is compared with: a number or text. */
+static void hint_class(struct node *n, const struct node *other)
+{
+    if (n->in.op == OP_LOAD && n->in.want == CLASS_UNKNOWN)
+        n->in.want = other->known == KNOWN_NUMBER ? CLASS_NUMBER
+                     : other->known == KNOWN_TEXT ? CLASS_TEXT
+                                                  : CLASS_UNKNOWN;
+}
+
 int predicate_check_compare(struct compiler *c, struct node **operands, size_t n)
 {
     uint8_t special = KNOWN_NOTHING;
@@ -170,6 +179,8 @@ int predicate_check_compare(struct compiler *c, struct node **operands, size_t n
         int r = check_pair(c, operands[0], operands[i]);
         if (r < 0)
             return r;
+        hint_class(operands[0], operands[i]);
+        hint_class(operands[i], operands[0]);
     }
     return 0;
 }

@@ -11,6 +11,7 @@
 #define GRIDLINE_EVENT_PREDICATE_INTERNAL_H
 
 #include "base/arena.h"
+#include "event/class.h"
 #include "event/predicate.h"
 
 /* How a stands to b. A comparison operator is the set of orders it accepts; 0 = not comparable: unknown. */
@@ -64,8 +65,12 @@ enum predicate_slot {
 
 /* The values of an IN list by type, each sorted. */
 struct predicate_set {
-    const struct value *numbers, *texts, *bytes;
+    const struct value *numbers; /* also of texts that are numbers: a number column compares with these */
+    const struct value *texts;   /* also the texts of numbers, for text columns */
+    const struct value *bytes;
     size_t n_numbers, n_texts, n_bytes;
+    size_t n_values; /* constants but NULL */
+    uint8_t want;    /* the class of all constants; CLASS_UNKNOWN: mixed, or bytes */
     bool has_null;
 };
 
@@ -81,25 +86,36 @@ struct predicate_like {
 struct instr {
     uint8_t op;
     uint8_t arg; /* orders accepted; or 1 for NOT IN, NOT LIKE, NOT GLOB, NOT BETWEEN, IS NOT NULL */
+    uint8_t want; /* with a slot: the class a field is taken by if it has none. OP_COMPARE, OP_BETWEEN: bit i = operand i
+                   * is a column */
     uint16_t slot;
-    uint32_t target; /* jumps: index in the program */
+    uint16_t target; /* jumps: index in the program */
     union {
         struct value k;
         const struct predicate_set *set;
         const struct predicate_like *like;
     };
+    struct value other; /* of OP_COMPARE_CONST: k as the other class has it: the text of a number; the number that a text
+                         * is, or VALUE_NONE */
 };
 
 enum {
     PREDICATE_CACHE = 32,                     /* schema versions remembered, a power of two */
     PREDICATE_ALTERNATIVES = VALUE_TYPES - 1, /* a name is at most once of each type in a schema */
+    PREDICATE_PLACES = VALUE_TYPES,           /* of one field in the cache: the alternatives, and behind them its class */
     FIELD_ABSENT = 0xffff
 };
 
-/* index[k * n_fields + i] is where the schema has the predicate's field i for the k-th time. */
+/* index[i * PREDICATE_PLACES + k] is where the schema has the predicate's field i for the k-th time, for
+ * k = PREDICATE_ALTERNATIVES the field's class. */
 struct predicate_cache {
     const struct schema *schema; /* a reference, so that the address stays this schema's; NULL = empty */
     uint16_t *index;
+};
+
+/* What is set aside for the text of a number in a text column, one for each field of the predicate. */
+struct predicate_spelling {
+    char z[VALUE_SPELLING_MAX];
 };
 
 struct predicate {
@@ -109,6 +125,9 @@ struct predicate {
         *stack; /* as deep as the program needs; here because clearing it for every event costs more */
     struct slice *fields;
     size_t n_fields;
+    struct predicate_spelling *spellings;
+    const struct class_source *classes; /* NULL: the schema says */
+    uint64_t generation;                /* of classes, when the cache was filled */
     bool is_ranges; /* comparisons of fields with integers from 0 on that all have to hold */
     struct predicate_cache cache[PREDICATE_CACHE]; /* by the low bits of the schema's hash */
 };
@@ -221,6 +240,12 @@ int predicate_check_text(struct compiler *c, const struct node *n, const char *o
  * among the others to its numbers; refuses to compare what has different types. operands[0] with each. */
 int predicate_check_compare(struct compiler *c, struct node **operands, size_t n);
 
+/* The class of a constant; CLASS_UNKNOWN for NULL and bytes. */
+static inline uint8_t predicate_class(const struct value *v)
+{
+    return v->type == VALUE_TEXT ? CLASS_TEXT : v->type >= VALUE_INT && v->type <= VALUE_BOOL ? CLASS_NUMBER : CLASS_UNKNOWN;
+}
+
 /* --- values --- */
 
 /* Values go by pointer here: one just written in parts (type, content) and read again as a whole would stall
@@ -232,6 +257,10 @@ struct value predicate_apply(const struct instr *in, const struct value *operand
 /* The same for those that have one operand and give a truth: OP_COMPARE_CONST to OP_IS_NULL. */
 enum truth predicate_ask(const struct instr *in, const struct value *v);
 unsigned predicate_operands(uint8_t op);
+/* The number that a whole text is, as SQLite's NUMERIC affinity has it ('080' is 80); VALUE_NONE: none. */
+struct value predicate_text_number(struct slice s);
+/* A constant for columns of the other class, its text in the arena: struct instr's other. -ENOMEM. */
+int predicate_other(struct arena *a, const struct value *k, struct value *out);
 
 /* Copies items, not their text. -ENOMEM. */
 int predicate_set_create(struct arena *a, const struct value *items, size_t n,
@@ -276,6 +305,13 @@ static inline enum truth predicate_compare(uint8_t orders, const struct value *a
     else
         order = predicate_order(a, b);
     return order == 0 ? UNKNOWN : orders & order ? TRUE : FALSE;
+}
+
+/* By the class of v, which its column has. */
+static inline enum truth predicate_compare_const(const struct instr *in, const struct value *v)
+{
+    bool is_same = value_is_text(v->type) == value_is_text(in->k.type);
+    return predicate_compare(in->arg, v, is_same ? &in->k : &in->other);
 }
 
 #endif

@@ -329,6 +329,16 @@ static int parse_arith(struct compiler *c, enum binding b)
     return r < 0 ? r : push_operator(c, (struct instr){.op = ops[op.kind]}, op.col);
 }
 
+/* Which operands are columns: struct instr's want. */
+static uint8_t columns_among(struct node **operands, size_t n)
+{
+    uint8_t columns = 0;
+    for (size_t i = 0; i < n; i++)
+        if (operands[i]->in.op == OP_LOAD)
+            columns |= (uint8_t)(1U << i);
+    return columns;
+}
+
 static int parse_compare(struct compiler *c, enum binding b)
 {
     struct token op = c->now;
@@ -340,7 +350,8 @@ static int parse_compare(struct compiler *c, enum binding b)
         return r;
     last_operands(c, 2, operands);
     r = predicate_check_compare(c, operands, 2);
-    return r < 0 ? r : push_operator(c, (struct instr){.op = OP_COMPARE, .arg = op.orders}, op.col);
+    struct instr in = {.op = OP_COMPARE, .arg = op.orders, .want = columns_among(operands, 2)};
+    return r < 0 ? r : push_operator(c, in, op.col);
 }
 
 /* Behind IS. */
@@ -371,7 +382,8 @@ static int parse_between(struct compiler *c, bool negated, uint32_t col)
         return r;
     last_operands(c, 3, operands);
     r = predicate_check_compare(c, operands, 3);
-    return r < 0 ? r : push_operator(c, (struct instr){.op = OP_BETWEEN, .arg = negated}, col);
+    struct instr in = {.op = OP_BETWEEN, .arg = negated, .want = columns_among(operands, 3)};
+    return r < 0 ? r : push_operator(c, in, col);
 }
 
 static int add_item(struct compiler *c, struct value v, uint32_t col)
@@ -435,7 +447,10 @@ static int parse_in(struct compiler *c, bool negated, uint32_t col)
     int r = predicate_set_create(&c->p->arena, c->items, c->n_items, &in.set);
     if (r == 0)
         r = advance(c);
-    return r < 0 ? r : push_operator(c, in, col);
+    if (r < 0)
+        return r;
+    c->nodes[c->n - 1].in.want = in.set->want;
+    return push_operator(c, in, col);
 }
 
 /* The escape character of LIKE, or -1. */
@@ -497,7 +512,10 @@ static int parse_pattern(struct compiler *c, uint8_t op, bool negated, uint32_t 
         r = parse_escape(c, &escape);
     if (r == 0)
         r = make_pattern(c, &in, &pattern, escape);
-    return r < 0 ? r : push_operator(c, in, col);
+    if (r < 0)
+        return r;
+    c->nodes[c->n - 1].in.want = CLASS_TEXT;
+    return push_operator(c, in, col);
 }
 
 /* IS, or [NOT] IN, BETWEEN, LIKE, GLOB. */

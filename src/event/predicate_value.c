@@ -7,6 +7,7 @@
  * (x/0, Inf - Inf) is NULL; so is anything done to text. */
 #include "event/predicate_internal.h"
 
+#include "base/num.h"
 #include "base/text.h"
 
 #include <errno.h>
@@ -71,6 +72,72 @@ unsigned predicate_order(const struct value *a, const struct value *b)
     if (b->type == VALUE_FLOAT)
         return order_floats(a->f, b->f);
     return predicate_flip((uint8_t)order_integer_float(b, a->f));
+}
+
+/* --- between the classes --- */
+
+static struct slice trim(struct slice s)
+{
+    while (s.n && (s.p[0] == ' ' || (s.p[0] >= '\t' && s.p[0] <= '\r')))
+        s = slice_from(s, 1);
+    while (s.n && (s.p[s.n - 1] == ' ' || (s.p[s.n - 1] >= '\t' && s.p[s.n - 1] <= '\r')))
+        s.n--;
+    return s;
+}
+
+struct value predicate_text_number(struct slice s)
+{
+    struct value v = value_int(0);
+    s = trim(s);
+    if (s.n > 1 && s.p[0] == '+' && s.p[1] != '-')
+        s = slice_from(s, 1);
+    size_t sign = s.n && s.p[0] == '-';
+    if (s.n == sign || slice_lower(s.p[sign]) == 'n' || slice_lower(s.p[sign]) == 'i')
+        return value_none(); /* SQLite knows no text for NaN and Inf */
+    if (num_parse_int(s, &v.i) == 0)
+        return v;
+    if (num_parse_uint(s, &v.u) == 0)
+        return value_uint(v.u);
+    struct num num = num_written(s); /* .5 and 5. */
+    if (num.is == NUM_FLOAT)
+        return value_float(num.f);
+    double f;
+    return num_parse_float(s, &f) == 0 ? value_float(f) : value_none();
+}
+
+int predicate_other(struct arena *a, const struct value *k, struct value *out)
+{
+    char buf[VALUE_SPELLING_MAX];
+    *out = value_none();
+    if (predicate_class(k) == CLASS_TEXT)
+        *out = predicate_text_number(value_slice(*k));
+    if (predicate_class(k) != CLASS_NUMBER)
+        return 0;
+    struct slice text = arena_copy(a, value_spelling(k, buf));
+    *out = value_text(text);
+    return text.p ? 0 : -ENOMEM;
+}
+
+/* Of operands that may be text and number. SQLite's affinities: text meets a number as text where the text alone is a
+ * column; else both as numbers. */
+static enum truth compare_mixed(uint8_t orders, const struct value *a, const struct value *b, bool a_is_column,
+                                bool b_is_column)
+{
+    uint8_t class_a = predicate_class(a), class_b = predicate_class(b);
+    if (class_a == class_b || class_a == CLASS_UNKNOWN || class_b == CLASS_UNKNOWN)
+        return predicate_compare(orders, a, b);
+    bool is_text_column = class_a == CLASS_TEXT ? a_is_column : b_is_column;
+    bool is_number_column = class_a == CLASS_TEXT ? b_is_column : a_is_column;
+    char buf[VALUE_SPELLING_MAX];
+    struct value x = *a, y = *b;
+    if (is_text_column && !is_number_column) {
+        struct value *number = class_a == CLASS_NUMBER ? &x : &y;
+        *number = value_text(value_spelling(class_a == CLASS_NUMBER ? a : b, buf));
+    } else {
+        struct value *text = class_a == CLASS_TEXT ? &x : &y;
+        *text = predicate_text_number(value_slice(*text));
+    }
+    return predicate_compare(orders, &x, &y);
 }
 
 /* --- arithmetic --- */
@@ -184,10 +251,18 @@ static bool wide_arith(uint8_t op, wide a, wide b, struct value *out)
     return true;
 }
 
+/* As predicate_arith, of operands of which one is no number: text may be one. */
+static struct value arith_text(uint8_t op, const struct value *a, const struct value *b)
+{
+    struct value x = a->type == VALUE_TEXT ? predicate_text_number(value_slice(*a)) : *a;
+    struct value y = b->type == VALUE_TEXT ? predicate_text_number(value_slice(*b)) : *b;
+    return is_number(&x) && is_number(&y) ? predicate_arith(op, &x, &y) : value_none();
+}
+
 struct value predicate_arith(uint8_t op, const struct value *a, const struct value *b)
 {
     if (!is_number(a) || !is_number(b))
-        return value_none();
+        return arith_text(op, a, b);
     if (a->type == VALUE_FLOAT || b->type == VALUE_FLOAT)
         return float_arith(op, a, b);
     if ((op == OP_DIVIDE || op == OP_REMAINDER) && b->u == 0)
@@ -239,19 +314,28 @@ int predicate_set_create(struct arena *a, const struct value *items, size_t n,
                          const struct predicate_set **out)
 {
     struct predicate_set *s = arena_alloc(a, sizeof *s);
-    struct value *values = arena_alloc(a, n * sizeof *values);
-    if (!s || !values)
+    struct value *all = arena_alloc(a, 2 * n * sizeof *all); /* the constants, then each as the other class has it */
+    struct value *values = arena_alloc(a, 2 * n * sizeof *values);
+    if (!s || !all || !values)
         return -ENOMEM;
-    *s = (struct predicate_set){.numbers = values};
-    s->n_numbers = move_type(values, items, n, is_number);
+    *s = (struct predicate_set){.numbers = values, .want = predicate_class(&items[0])};
+    for (size_t i = 0; i < n; i++) {
+        all[i] = items[i];
+        if (predicate_other(a, &items[i], &all[n + i]) < 0)
+            return -ENOMEM;
+        s->has_null = s->has_null || items[i].type == VALUE_NONE;
+        s->n_values += items[i].type != VALUE_NONE;
+        if (items[i].type != VALUE_NONE && predicate_class(&items[i]) != s->want)
+            s->want = CLASS_UNKNOWN;
+    }
+    s->n_numbers = move_type(values, all, 2 * n, is_number);
     qsort(values, s->n_numbers, sizeof *values, compare_numbers);
     s->texts = values += s->n_numbers;
-    s->n_texts = move_type(values, items, n, is_text);
+    s->n_texts = move_type(values, all, 2 * n, is_text);
     qsort(values, s->n_texts, sizeof *values, compare_texts);
     s->bytes = values += s->n_texts;
-    s->n_bytes = move_type(values, items, n, is_bytes);
+    s->n_bytes = move_type(values, all, 2 * n, is_bytes);
     qsort(values, s->n_bytes, sizeof *values, compare_texts);
-    s->has_null = s->n_numbers + s->n_texts + s->n_bytes < n;
     *out = s;
     return 0;
 }
@@ -267,8 +351,7 @@ static enum truth set_has(const struct predicate_set *s, const struct value *v)
     size_t n = v->type == VALUE_TEXT ? s->n_texts : v->type == VALUE_BYTES ? s->n_bytes : s->n_numbers;
     if (n && bsearch(v, in, n, sizeof *v, value_is_text(v->type) ? compare_texts : compare_numbers))
         return TRUE;
-    bool others = n < s->n_numbers + s->n_texts + s->n_bytes;
-    return s->has_null || others ? UNKNOWN : FALSE;
+    return s->has_null || n < s->n_values ? UNKNOWN : FALSE;
 }
 
 /* --- LIKE and GLOB --- */
@@ -358,10 +441,10 @@ static enum truth truth_and(enum truth a, enum truth b)
     return a == TRUE && b == TRUE ? TRUE : UNKNOWN;
 }
 
-static enum truth between(const struct value *v)
+static enum truth between(const struct value *v, uint8_t columns)
 {
-    return truth_and(predicate_compare(ORDER_GREATER | ORDER_EQUAL, &v[0], &v[1]),
-                     predicate_compare(ORDER_LESS | ORDER_EQUAL, &v[0], &v[2]));
+    return truth_and(compare_mixed(ORDER_GREATER | ORDER_EQUAL, &v[0], &v[1], columns & 1, columns & 2),
+                     compare_mixed(ORDER_LESS | ORDER_EQUAL, &v[0], &v[2], columns & 1, columns & 4));
 }
 
 unsigned predicate_operands(uint8_t op)
@@ -376,7 +459,7 @@ enum truth predicate_ask(const struct instr *in, const struct value *v)
     enum truth t;
     switch (in->op) {
     case OP_COMPARE_CONST:
-        return predicate_compare(in->arg, v, &in->k);
+        return predicate_compare_const(in, v);
     case OP_IN:
         t = set_has(in->set, v);
         break;
@@ -401,10 +484,11 @@ struct value predicate_apply(const struct instr *in, const struct value *v)
     enum truth t;
     switch (in->op) {
     case OP_COMPARE:
-        t = predicate_compare(in->arg, &v[0], &v[1]);
+        t = compare_mixed(in->arg, &v[0], &v[1], in->want & 1, in->want & 2);
         break;
     case OP_BETWEEN:
-        t = in->arg ? truth_not(between(v)) : between(v);
+        t = between(v, in->want);
+        t = in->arg ? truth_not(t) : t;
         break;
     case OP_NOT:
         t = truth_not(predicate_truth(&v[0]));

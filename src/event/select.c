@@ -9,7 +9,7 @@
  *   - on_change compares a digest of the chosen fields, 128 bits of XXH3, and not the values: 65,536 streams
  * of texts of 64 KiB can't be kept. It is the sum of the fields' own digests, because two versions of a
  * schema may have them in another order. A number's digest does not depend on its type, and NaN has none:
- * 1, 1.0 and TRUE are the same value, NaN and missing are both none.
+ * 1, 1.0 and TRUE are the same value unless the field's class is text, NaN and missing are both none.
  *   - cross and delta compare as long double, which holds every number of the model.
  * Without memory for a new stream its event is judged as a first one and nothing is remembered. */
 #include "event/select.h"
@@ -25,7 +25,7 @@
 
 enum {
     PLANS = 64,       /* schema versions remembered, a power of two */
-    NUMBER_TYPES = 4, /* of one name a schema has at most an int, a uint, a float and a bool */
+    NUMBER_TYPES = 5, /* of one name a schema has at most an int, a uint, a float, a bool and a number as written */
     FIELD_ABSENT = 0xffff,
     KEYS_MAX = 16 << 20 /* bytes of all keys: a key field may be 64 KiB of text */
 };
@@ -36,7 +36,8 @@ struct plan {
     bool is_wanted;                                    /* by its name */
     uint16_t cross[NUMBER_TYPES], delta[NUMBER_TYPES]; /* those there are first, then FIELD_ABSENT */
     uint16_t n_changes;
-    uint16_t *changes; /* of on_change, room for EVENT_FIELDS_MAX; NULL = not asked for */
+    uint16_t *changes;        /* of on_change, room for EVENT_FIELDS_MAX; NULL = not asked for */
+    uint16_t *change_classes; /* of changes[i] */
 };
 
 struct digest {
@@ -64,6 +65,8 @@ struct stream {
 struct selector {
     struct arena arena; /* of the options, and the plans' changes */
     struct select_options o;
+    const struct class_source *classes;
+    uint64_t generation; /* of classes, when the plans were made */
     bool is_all, remembers;
 
     char host[EVENT_ORIGIN_MAX]; /* of the last event looked at */
@@ -85,7 +88,7 @@ static void find_numbers(const struct schema *s, struct slice field, uint16_t at
     size_t n = 0;
     memset(at, 0xff, NUMBER_TYPES * sizeof *at); /* FIELD_ABSENT */
     for (uint32_t i = 0; field.n && i < s->n_fields; i++)
-        if (!value_is_text(s->fields[i].type) && slice_eq(s->fields[i].name, field))
+        if (s->fields[i].type != VALUE_TEXT && s->fields[i].type != VALUE_BYTES && slice_eq(s->fields[i].name, field))
             at[n++] = (uint16_t)i;
 }
 
@@ -107,9 +110,12 @@ static struct plan *make_plan(struct selector *s, struct plan *p, const struct s
     find_numbers(schema, s->o.cross.field, p->cross);
     find_numbers(schema, s->o.delta.field, p->delta);
     p->n_changes = 0;
-    for (uint32_t i = 0; p->changes && i < schema->n_fields; i++)
-        if (is_chosen(&s->o, &schema->fields[i]))
-            p->changes[p->n_changes++] = (uint16_t)i;
+    for (uint32_t i = 0; p->changes && i < schema->n_fields; i++) {
+        if (!is_chosen(&s->o, &schema->fields[i]))
+            continue;
+        p->change_classes[p->n_changes] = class_of(s->classes, schema, schema->fields[i].name);
+        p->changes[p->n_changes++] = (uint16_t)i;
+    }
     return p;
 }
 
@@ -119,21 +125,34 @@ static inline const struct plan *find_plan(struct selector *s, const struct sche
     return p->schema == schema ? p : make_plan(s, p, schema);
 }
 
+/* Plans made with classes that have changed are made again. */
+static void renew_plans(struct selector *s)
+{
+    uint64_t generation = s->classes && s->plans[0].changes ? s->classes->generation(s->classes->arg) : 0;
+    if (generation == s->generation)
+        return;
+    s->generation = generation;
+    for (size_t i = 0; i < PLANS; i++) {
+        schema_unref(s->plans[i].schema);
+        s->plans[i].schema = NULL;
+    }
+}
+
 /* --- values --- */
 
 /* The event's number in one of those fields. false: it has none. */
 static bool get_number(const struct event *e, const uint16_t at[NUMBER_TYPES], long double *out)
 {
     for (size_t i = 0; i < NUMBER_TYPES && at[i] != FIELD_ABSENT; i++) {
-        const struct value *v = &e->values[at[i]];
-        if (v->type == VALUE_NONE)
+        struct value v = value_number(e->values[at[i]]);
+        if (v.type == VALUE_NONE)
             continue;
-        if (v->type == VALUE_FLOAT)
-            *out = v->f;
-        else if (v->type == VALUE_INT)
-            *out = v->i;
+        if (v.type == VALUE_FLOAT)
+            *out = v.f;
+        else if (v.type == VALUE_INT)
+            *out = v.i;
         else
-            *out = v->u;
+            *out = v.u;
         return !isnan(*out);
     }
     return false;
@@ -181,9 +200,12 @@ static struct digest digest_changes(const struct plan *p, const struct event *e)
 {
     struct digest d = {0};
     for (size_t i = 0; i < p->n_changes; i++) {
-        const struct value *v = &e->values[p->changes[i]];
-        if (v->type != VALUE_NONE && !(v->type == VALUE_FLOAT && isnan(v->f)))
-            digest_value(&d, p->schema->fields[p->changes[i]].name, v);
+        const struct value *raw = &e->values[p->changes[i]];
+        uint8_t class = (uint8_t)p->change_classes[i];
+        char buf[VALUE_SPELLING_MAX];
+        struct value v = class_value(class == CLASS_UNKNOWN && raw->type == VALUE_NUMBER ? CLASS_NUMBER : class, *raw, buf);
+        if (v.type != VALUE_NONE && !(v.type == VALUE_FLOAT && isnan(v.f)))
+            digest_value(&d, p->schema->fields[p->changes[i]].name, &v);
     }
     return d;
 }
@@ -381,11 +403,13 @@ static int give_plans_room(struct selector *s)
 {
     if (!s->o.is_any_change && s->o.n_on_change == 0)
         return 0;
-    uint16_t *room = arena_alloc(&s->arena, (size_t)PLANS * EVENT_FIELDS_MAX * sizeof *room);
+    uint16_t *room = arena_alloc(&s->arena, (size_t)PLANS * 2 * EVENT_FIELDS_MAX * sizeof *room);
     if (!room)
         return -ENOMEM;
-    for (size_t i = 0; i < PLANS; i++)
-        s->plans[i].changes = room + i * EVENT_FIELDS_MAX;
+    for (size_t i = 0; i < PLANS; i++) {
+        s->plans[i].changes = room + 2 * i * EVENT_FIELDS_MAX;
+        s->plans[i].change_classes = s->plans[i].changes + EVENT_FIELDS_MAX;
+    }
     return 0;
 }
 
@@ -395,6 +419,7 @@ int selector_create(const struct select_spec *spec, int64_t now_ns, struct selec
     if (!s)
         return diag_set(why, -ENOMEM, 0, "there is no memory for a selection");
     s->host_n = SIZE_MAX;
+    s->classes = spec->classes;
     int r = select_options_parse(spec, now_ns, &s->arena, &s->o, why);
     if (r == 0 && (r = give_plans_room(s)) < 0)
         (void)diag_set(why, r, 0, "on_change: there is no memory for it"); /* r is returned below */
@@ -402,6 +427,8 @@ int selector_create(const struct select_spec *spec, int64_t now_ns, struct selec
         selector_destroy(s);
         return r;
     }
+    if (s->o.where)
+        predicate_use_classes(s->o.where, s->classes);
     s->remembers = s->plans[0].changes || s->o.cross.field.n || s->o.delta.field.n || s->o.every_ns;
     s->is_all = !s->remembers && !s->o.where && s->o.events.n == 0 && s->o.hosts.n == 0;
     *out = s;
@@ -443,13 +470,28 @@ bool selector_wants_host(const struct selector *s, struct slice host)
     return text_glob_any(s->o.hosts, host);
 }
 
+bool selector_notice(const struct selector *s, struct diag *why)
+{
+    struct slice rest = s->o.events;
+    while (s->o.where && rest.n) {
+        const char *comma = memchr(rest.p, ',', rest.n);
+        struct slice name = slice_of(rest.p, comma ? (size_t)(comma - rest.p) : rest.n);
+        if (predicate_notice(s->o.where, s->classes, name, why)) /* a pattern is no event's name: nothing is known of it */
+            return true;
+        rest = slice_from(rest, name.n + (comma ? 1 : 0));
+    }
+    return false;
+}
+
 bool selector_test(struct selector *s, const struct event *e)
 {
+    renew_plans(s);
     return s->is_all || passes(s, e);
 }
 
 size_t selector_run(struct selector *s, const struct event *events, size_t n, uint32_t *index)
 {
+    renew_plans(s);
     size_t passed = choose(s, events, n, index);
     if (s->o.where)
         passed = predicate_filter(s->o.where, events, index, passed);

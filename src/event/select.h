@@ -14,8 +14,9 @@
  * of the event given last.
  *   - every: an event passes if its time is that far from the time of the one given last: forwards, as a
  * rule; backwards, too, so that a clock which was ahead and is set back does not silence the stream. Several
- * together: all have to agree, and only what is given counts as given. Numbers are compared by value,
- * whatever their types; NaN is no value. An event without a value in FIELD does not pass `cross` or `delta`,
+ * together: all have to agree, and only what is given counts as given. on_change takes a field by its class (class.h): a
+ * number column's numbers are compared by value, whatever their types and spelling, and its texts are no value; a text
+ * column's values by their text. NaN is no value. cross and delta take the number of a value. An event without a value in FIELD does not pass `cross` or `delta`,
  * and they do not remember it.
  *
  * Cost: patterns are looked at once per schema and run of one host, the predicate as it costs (predicate.h);
@@ -25,6 +26,7 @@
 
 #include "base/err.h"
 #include "event/batch.h"
+#include "event/class.h"
 
 enum {
     SELECT_PATTERNS_MAX = 4096, /* bytes of a list of patterns, or of fields */
@@ -34,6 +36,7 @@ enum {
 /* As subscribe.h has them; "" = not given. */
 struct select_spec {
     struct slice events, hosts, where, on_change, cross, delta, every;
+    const struct class_source *classes; /* outlives the selector; NULL: by what schemas and names say */
 };
 
 struct selector;
@@ -50,6 +53,9 @@ bool selector_remembers(const struct selector *s);
 /* Could an event of that name be among them? Of that host? For on-demand sensors and directories. */
 bool selector_wants_event(const struct selector *s, struct slice name);
 bool selector_wants_host(const struct selector *s, struct slice host);
+
+/* Whether its WHERE can't pass events of a name it asks for: predicate_notice. */
+bool selector_notice(const struct selector *s, struct diag *why);
 
 bool selector_test(struct selector *s, const struct event *e);
 /* The places of those that pass, in order, in index (room for n): how many. No allocation but of streams that

@@ -12,6 +12,7 @@
  *     security = private                        (none, authentic, private)
  *     assign = {"vector.every=2s"}              (thresholds given to every worker)
  *     demand = {"cpu 10s", "disk*"}             (of sensors on request, as if somebody had subscribed)
+ *     classes = {"rpc.call latency number"}     (classes of fields, by hand: event/class.h)
  *     access web { who = "operator:ann*"  may = {lookup, summary}  hosts = "web*" }
  *     token dash { sha256 = "..." }
  *     observer log { type = file  path = "/var/log/gridline/events.ulm"  compress = zstd  keep = 7 } */
@@ -56,6 +57,7 @@ struct gateway_config {
     uint32_t lease_ms, renew_ms;
     const char *assign; /* settings by newlines: "vector.every=2s\n..." */
     const char *demand; /* requests by newlines: "cpu 10s\ndisk*" */
+    const char *classes; /* classes of fields by newlines: "rpc.call latency number\n..." */
     uint32_t connections_max;
     const char *ledger_file, *ready_file; /* NULL = none */
     int64_t ledger_every_ns;              /* how often `ledger` events are made */
@@ -87,6 +89,12 @@ int gateway_config_load(const struct config_flags *flags, struct gateway_config 
 void gateway_config_destroy(struct gateway_config *c); /* NULL is fine */
 /* One of `demand`: "PATTERN" or "PATTERN DURATION". */
 bool gateway_config_demand(struct slice text, struct demand_request *out);
+/* One of `classes`: "EVENT FIELD number" or "EVENT FIELD text". */
+struct class_setting {
+    struct slice event, field; /* borrowed from the text */
+    uint8_t class;
+};
+bool gateway_config_class(struct slice text, struct class_setting *out);
 /* Every value in force; as text it is a file that means the same again. */
 void gateway_config_show(const struct gateway_config *c, enum config_form form, bool with_origins,
                          struct strbuf *out);

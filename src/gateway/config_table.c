@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "base/num.h"
 #include "base/text.h"
+#include "event/class.h"
 #include "event/predicate.h"
 
 #include <arpa/inet.h>
@@ -187,6 +188,33 @@ static int store_demand(const struct config_value *v, const char *const *texts, 
     return config_store_joined(v, texts, n, '\n', &member(v, base, const char *));
 }
 
+bool gateway_config_class(struct slice text, struct class_setting *out)
+{
+    struct slice words[3];
+    for (size_t i = 0; i < 3; i++) {
+        const char *space = text.n ? memchr(text.p, ' ', text.n) : NULL;
+        words[i] = slice_of(text.p, space ? (size_t)(space - text.p) : text.n);
+        text = slice_from(text, words[i].n);
+        while (text.n && text.p[0] == ' ')
+            text = slice_from(text, 1);
+    }
+    out->event = words[0];
+    out->field = words[1];
+    return text.n == 0 && text_is_name(words[0]) && text_is_name(words[1]) && class_parse(words[2], &out->class) == 0;
+}
+
+static int store_classes(const struct config_value *v, const char *const *texts, size_t n, void *base)
+{
+    struct class_setting s;
+    for (size_t i = 0; i < n; i++)
+        if (!gateway_config_class(slice_str(texts[i]), &s))
+            return config_refuse(
+                v, "\"%.80s\" is not a class; write \"EVENT FIELD number\" or \"EVENT FIELD text\", e.g. \"rpc.call latency "
+                   "number\"",
+                texts[i]);
+    return config_store_joined(v, texts, n, '\n', &member(v, base, const char *));
+}
+
 /* What directory_expect takes. */
 static int store_expect(const struct config_value *v, const char *const *texts, size_t n, void *base)
 {
@@ -272,6 +300,7 @@ static const struct config_own own_http = {"address", false, store_http};
 static const struct config_own own_names = {"list of names", true, store_names};
 static const struct config_own own_level = {"word", false, store_level};
 static const struct config_own own_assign = {"list of settings", true, store_assign};
+static const struct config_own own_classes = {"list of classes", true, store_classes};
 static const struct config_own own_demand = {"list of requests", true, store_demand};
 static const struct config_own own_expect = {"list of hosts and sensors", true, store_expect};
 static const struct config_own own_patterns = {"list of patterns", true, store_patterns};
@@ -403,6 +432,13 @@ static const struct config_key gateway_keys[] = {
              "latest and "
              "summaries have it: `\"PATTERN\"` of event names, or `\"PATTERN TIME\"`: `{\"cpu 10s\", "
              "\"disk*\"}`"},
+    {.name = "classes",
+     .type = CONFIG_OWN,
+     .own = &own_classes,
+     .offset = GATEWAY(classes),
+     .default_text = "",
+     .help = "fields whose column holds numbers or text whatever their first values say: `\"EVENT FIELD number\"` or "
+             "`\"EVENT FIELD text\"`, as `gridline schema set` does: `{\"rpc.call latency number\"}`"},
     {.name = "domain",
      .type = CONFIG_STRING,
      .offset = GATEWAY(domain),

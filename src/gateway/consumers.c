@@ -6,6 +6,7 @@
 #include "base/mem.h"
 #include "gateway/access_verb.h"
 #include "gateway/archive_verbs.h"
+#include "gateway/class_verbs.h"
 #include "gateway/demand.h"
 #include "gateway/directory_feed.h"
 #include "gateway/directory_verbs.h"
@@ -27,6 +28,7 @@ struct consumers {
     bool has_left_out; /* it has been said that summaries are full */
     struct directory_feed *directory;
     struct directory_verbs *directory_verbs;
+    struct class_verbs *class_verbs;
     struct ldap_directory *ldap; /* NULL = none */
     struct http *http;           /* NULL = none */
     struct tables *tables;       /* for SQL */
@@ -77,6 +79,7 @@ static int open_subscriptions(struct consumers *c, struct diag *why)
                                                   .journal = c->options.journal,
                                                   .settled = c->options.last_record,
                                                   .cursors = c->options.cursors,
+                                                  .classes = c->options.classes,
                                                   .on_demand = on_demand,
                                                   .arg = c};
     c->subscriptions = subscriptions_create(&options);
@@ -155,6 +158,8 @@ static int open_query(struct consumers *c, struct diag *why)
 static int open_archive(struct consumers *c, struct diag *why)
 {
     int r = c->options.archive ? archive_verbs_add(c->options.control, c->options.archive) : 0;
+    if (r == 0)
+        r = class_verbs_create(c->options.control, c->options.classes, c->options.class_settings, &c->class_verbs);
     return r < 0 ? diag_set(why, r, 0, "%s", err_text(r)) : 0;
 }
 
@@ -227,6 +232,7 @@ void consumers_destroy(struct consumers *c)
     latest_destroy(c->latest);
     demand_destroy(c->demand);
     c->demand = NULL;
+    class_verbs_destroy(c->class_verbs);
     directory_verbs_destroy(c->directory_verbs);
     directory_feed_destroy(c->directory);
     ldap_directory_destroy(c->ldap);
@@ -264,6 +270,7 @@ void consumers_tick(struct consumers *c, int64_t now_ns)
 {
     subscriptions_tick(c->subscriptions, now_ns);
     tell_left_out(c);
+    class_verbs_tick(c->class_verbs);
     directory_feed_tick(c->directory, now_ns);
     if (c->options.archive) {
         struct archived_state state;

@@ -36,6 +36,8 @@ struct consumers_options {
     const struct ldap_directory_options *ldap; /* NULL = none */
     const struct query_ops *query;             /* the archive; NULL = none */
     const struct gateway_archive *archive;     /* the same */
+    const struct class_source *classes;        /* the same */
+    const char *class_settings;                /* gateway_config's classes; NULL = none */
     /* HTTP (http.h): */
     const char *http; /* NULL or "" = none */
     const char *http_names, *http_token, *http_sessions, *identity;

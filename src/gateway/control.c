@@ -51,6 +51,7 @@ struct control_turn {
     struct args args;
     const struct access_identity *who;
     size_t given;
+    enum control_status status; /* it ended with */
 };
 
 struct control {
@@ -61,6 +62,7 @@ struct control {
     struct workers *workers;
     const struct directory *directory;     /* NULL = none */
     const struct gateway_archive *archive; /* NULL = none */
+    const struct class_source *classes;    /* the same */
     struct ledger *ledger;
     struct orders orders;
     struct listing listings[LISTINGS];
@@ -332,6 +334,7 @@ void control_end(struct control_turn *t, enum control_status status, struct args
     int n = vsnprintf(text, sizeof text, format, ap);
     va_end(ap);
     size_t length = n < 0 ? 0 : (size_t)n < sizeof text ? (size_t)n : sizeof text - 1;
+    t->status = status;
     control_reply(t->control->replying, t->request, status, args, slice_of(text, length));
 }
 
@@ -384,6 +387,27 @@ void control_set_directory(struct control *c, const struct directory *d)
 void control_set_archive(struct control *c, const struct gateway_archive *a)
 {
     c->archive = a;
+}
+
+void control_set_classes(struct control *c, const struct class_source *classes)
+{
+    c->classes = classes;
+}
+
+const struct class_source *control_classes(const struct control_turn *t)
+{
+    return t->control->classes;
+}
+
+void control_audit(const struct control_turn *t, const char *verb, struct slice what)
+{
+    const struct orders *o = &t->control->orders;
+    if (o->ops->on_done)
+        o->ops->on_done(o->arg, &(struct control_done){.who = t->who,
+                                                       .verb = slice_str(verb),
+                                                       .workers = SLICE_LIT(""),
+                                                       .where = what,
+                                                       .status = (uint16_t)t->status});
 }
 
 void control_destroy(struct control *c)

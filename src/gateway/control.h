@@ -77,6 +77,11 @@ struct control_verb {
 struct control;
 struct directory;
 struct gateway_archive;
+struct class_source;
+/* The classes by which fields are taken (event/class.h); NULL = nobody keeps any. */
+const struct class_source *control_classes(const struct control_turn *t);
+/* A verb of control that has ended, for the audit: an event `control` with what it was about as `where`. */
+void control_audit(const struct control_turn *t, const char *verb, struct slice what);
 /* The verbs are borrowed for good. -ENOMEM. */
 int control_add(struct control *c, const struct control_verb *verbs, size_t n, void *arg);
 /* The verbs there are, and what one has to be allowed for each. */
@@ -90,6 +95,8 @@ void control_destroy(struct control *c);                                  /* NUL
 void control_set_directory(struct control *c, const struct directory *d);
 /* Rows of the ledger say whose streams are too many for the archive from now on. The same. */
 void control_set_archive(struct control *c, const struct gateway_archive *a);
+/* Questions take fields by these classes from now on. The same. */
+void control_set_classes(struct control *c, const struct class_source *classes);
 
 /* Answers now or later, by asker->answer; always ends with a status that is not CONTROL_MORE. */
 void control_ask(struct control *c, struct control_asker *asker, const struct frame_control *question);

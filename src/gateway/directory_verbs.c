@@ -395,6 +395,22 @@ static const char *kind_name(uint8_t kind)
     return kind < sizeof names / sizeof *names ? names[kind] : "unknown";
 }
 
+/* The class, who says so, and the values of each kind that were seen; without an archive as the field begins. */
+static void add_class(struct args_writer *row, const struct class_source *classes, struct slice event, const struct field *f)
+{
+    struct class_state state;
+    bool is_kept = classes && classes->get(classes->arg, event, f->name, &state);
+    if (!is_kept)
+        state = class_begin(f);
+    args_add_text(row, "class", slice_str(class_name(state.class)));
+    args_add_text(row, "by", slice_str(class_by_text(state.by)));
+    if (!is_kept)
+        return;
+    args_add_uint(row, "numbers", state.numbers);
+    args_add_uint(row, "texts", state.texts);
+    args_add_uint(row, "quoted", state.quoted);
+}
+
 static void add_field(struct schemas_answer *s, const char *hash, const struct field *f)
 {
     struct args_writer *row = &s->answer.row;
@@ -408,6 +424,7 @@ static void add_field(struct schemas_answer *s, const char *hash, const struct f
     add_some(row, "unit", f->unit);
     add_some(row, "help", f->help);
     args_add(row, SLICE_LIT("conflict"), value_bool(is_in(s->schema->conflict, f->name)));
+    add_class(row, control_classes(s->answer.turn), s->schema->event, f);
 }
 
 /* From that one on, until the page is full. */

@@ -668,6 +668,8 @@ static int open_consumers(struct gateway *g, struct diag *why)
                                               .directory_keep_ns = g->options.directory_keep_ns,
                                               .ldap = &g->options.ldap,
                                               .archive = g->options.archive,
+                                              .classes = g->options.classes,
+                                              .class_settings = g->options.class_settings,
                                               .query = g->options.archive ? g->options.archive->query : NULL,
                                               .http = g->options.http,
                                               .http_names = g->options.http_names,
@@ -714,6 +716,8 @@ int gateway_create(const struct gateway_options *options, struct gateway **out, 
     g->started_ns = clock_utc_ns();
     raise_descriptor_limit();
     int r = observers_create(options->observers, options->n_observers, &g->observers, why);
+    if (r == 0)
+        observers_use_classes(g->observers, options->classes);
     if (r == 0)
         r = open_workers(g, why);
     if (r == 0)

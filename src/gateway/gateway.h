@@ -18,6 +18,7 @@
 
 struct args_writer;
 struct http_assets;
+struct class_source;
 struct query_ops;
 
 /* An archive beside the gateway, which knows no more of it (cmd/archiver.h). On the loop. */
@@ -64,6 +65,8 @@ struct gateway_options {
     size_t n_tokens;
     struct latest_options latest;
     struct summary_options summary;
+    const struct class_source *classes;    /* the archive's; NULL = none */
+    const char *class_settings;            /* classes by hand, a line each: "rpc.call latency number"; NULL = none */
     const char *domain, *expect;           /* of the directory; NULL = this host's, and nothing */
     int64_t directory_keep_ns;             /* 0 = a day */
     struct ldap_directory_options ldap;    /* where the directory is published; uri NULL or "": nowhere */

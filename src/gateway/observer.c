@@ -108,6 +108,13 @@ static void fini(struct observer *o)
     mem_free(o->events);
 }
 
+void observers_use_classes(struct observers *o, const struct class_source *classes)
+{
+    for (size_t i = 0; i < o->n; i++)
+        if (o->all[i].where)
+            predicate_use_classes(o->all[i].where, classes);
+}
+
 void observers_destroy(struct observers *o)
 {
     if (!o)

@@ -9,6 +9,7 @@
 #include "base/err.h"
 #include "event/batch.h"
 
+struct class_source;
 struct config_entry;
 
 /* `observer NAME { type = file  path = "..." ... }`; values as given, NULL = not given. */
@@ -52,6 +53,8 @@ struct observers;
 /* Borrows nothing of configs. *out is untouched on failure; *why names the observer. */
 int observers_create(const struct observer_config *configs, size_t n, struct observers **out,
                      struct diag *why);
+/* Fields in `where` are taken by these classes (event/class.h) from now on; borrowed, NULL = none. */
+void observers_use_classes(struct observers *o, const struct class_source *classes);
 void observers_destroy(struct observers *o); /* NULL is fine; says how many events could not be written */
 bool observers_has_any(const struct observers *o); /* NULL is fine */
 void observers_batch(struct observers *o, const struct batch *b);

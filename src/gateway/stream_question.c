@@ -72,6 +72,8 @@ static bool compile_where(struct stream_question *q, struct slice text)
         control_end(q->turn, CONTROL_USAGE, (struct args){0},
                     "where: at byte %" PRIu32 ": %s; docs/predicate.md has the language", why.col,
                     why.message);
+    if (q->where)
+        predicate_use_classes(q->where, control_classes(q->turn));
     return r == 0;
 }
 

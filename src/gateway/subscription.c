@@ -390,7 +390,9 @@ static int make(struct subscriptions *all, struct subscriber *to, const struct s
     all->n++;
     queue_init(s, w->queue);
     int r;
-    struct selection *k = selection_acquire(all, &o->select, view, &r, why);
+    struct select_spec spec = o->select;
+    spec.classes = all->options.classes;
+    struct selection *k = selection_acquire(all, &spec, view, &r, why);
     if (k) {
         s->selection = k;
         link_same(s);
@@ -445,6 +447,7 @@ int subscriptions_add(struct subscriptions *all, struct subscriber *to, uint32_t
     to->n++;
     if (at)
         *at = s->position;
+    (void)selector_notice(s->selection->selector, why); /* a notice, or nothing */
     tell_demand(all);
     return 0;
 }

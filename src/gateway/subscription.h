@@ -79,6 +79,7 @@ struct subscriptions_options {
     const char *journal;     /* folder, for replay; NULL = nothing but what comes */
     uint64_t settled;        /* the last record of it */
     struct cursors *cursors; /* of the durable ones; NULL = there are none. Borrowed */
+    const struct class_source *classes; /* by which fields are taken; NULL = none. The same */
     /* What subscriptions ask of on-request sensors has changed (demand.h). NULL = not told. */
     void (*on_demand)(void *arg);
     void *arg;
@@ -86,8 +87,8 @@ struct subscriptions_options {
 struct subscriptions *subscriptions_create(const struct subscriptions_options *o); /* NULL: no memory */
 void subscriptions_destroy(struct subscriptions *all); /* NULL is fine; after the subscribers */
 
-/* The same id of the same subscriber is replaced. *at (NULL is fine) is where it begins. E_PROTO or E_LIMIT:
- * *why says what is wrong with it; -EACCES; -EBUSY; -ENOMEM. */
+/* The same id of the same subscriber is replaced. *at (NULL is fine) is where it begins; *why, if it has a message, is then a
+ * notice: selector_notice. E_PROTO or E_LIMIT: *why says what is wrong with it; -EACCES; -EBUSY; -ENOMEM. */
 int subscriptions_add(struct subscriptions *all, struct subscriber *s, uint32_t id,
                       const struct subscription_options *o, struct position *at, struct diag *why);
 void subscriptions_remove(struct subscriptions *all, struct subscriber *s, uint32_t id);

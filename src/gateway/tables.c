@@ -58,7 +58,8 @@ static const struct field schemas_columns[] = {
 };
 static const struct field schema_fields_columns[] = {
     TEXT("event"), TEXT("hash"), TEXT("field"), TEXT("type"),     TEXT("role"),
-    TEXT("kind"),  TEXT("unit"), TEXT("help"),  BOOL("conflict"),
+    TEXT("kind"),  TEXT("unit"), TEXT("help"),  BOOL("conflict"), TEXT("class"),
+    TEXT("by"),    UINT("numbers"), UINT("texts"), UINT("quoted"),
 };
 static const struct field ledger_columns[] = {
     TEXT("host"),          TEXT("producer"),       UINT("epoch"),        TEXT("class"),

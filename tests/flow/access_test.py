@@ -66,7 +66,7 @@ VERBS = {
     "worker.suspend": "control", "worker.resume": "control", "worker.kill": "control", "worker.set": "control",
     "sensor.start": "control", "sensor.stop": "control", "sensor.set": "control", "sensor.list": "control",
     "activate": "control", "access": None, "viewer.key": None,
-    "archive": "lookup", "baseline.set": "control", "baseline.remove": "control",
+    "archive": "lookup", "baseline.set": "control", "baseline.remove": "control", "schema.set": "control",
     "faults": "query", "rules": "query", "ack": "control", "unack": "control", "silence": "control", "unsilence": "control",
 }
 WHOLE = ("status", "archive")  # about everything at once: for those who may look up everything

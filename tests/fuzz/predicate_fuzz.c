@@ -1,15 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Any text as a predicate. Compiling ends, and either explains itself at a column within the text or gives a
  * program that says the same twice on each of a few fixed events, alone and among the others, and is the
- * logical opposite of its negation at most: x and NOT (x) never both pass. */
+ * logical opposite of its negation at most: x and NOT (x) never both pass. With classes and without. */
 #include "base/strbuf.h"
 #include "event/predicate.h"
+#include "unit/event/classes.h"
 
 #include <stdlib.h>
 
-enum { EVENTS = 4, FIELDS = 10 };
+enum { EVENTS = 4, FIELDS = 11 };
 
 static struct event events[EVENTS];
+
+/* Classes that do not go by what the values are; the others have none. */
+static struct test_classes classes = {
+    .fields = {{"a", CLASS_TEXT}, {"s", CLASS_NUMBER}, {"n", CLASS_NUMBER}, {"c", CLASS_TEXT}, {"size", CLASS_NUMBER}}};
 
 static const struct field fields[FIELDS] = {
 #define FIELD(z, t)                                                            \
@@ -19,7 +24,7 @@ static const struct field fields[FIELDS] = {
     FIELD("a", VALUE_INT),     FIELD("b", VALUE_UINT),     FIELD("c", VALUE_FLOAT),
     FIELD("d", VALUE_BOOL),    FIELD("s", VALUE_TEXT),     FIELD("k", VALUE_BYTES),
     FIELD("size", VALUE_UINT), FIELD("job.id", VALUE_INT), FIELD("job.id", VALUE_TEXT),
-    FIELD("host", VALUE_TEXT),
+    FIELD("host", VALUE_TEXT), FIELD("n", VALUE_NUMBER),
 #undef FIELD
 };
 
@@ -53,7 +58,7 @@ static struct value values[EVENTS][FIELDS] = {
      TEXT("j-17"),
      TEXT("")},
     {{.i = INT64_MAX, .type = VALUE_INT}, {.u = 1, .type = VALUE_UINT}, {.f = NAN, .type = VALUE_FLOAT}},
-    {{.type = VALUE_NONE}},
+    {[4] = TEXT("17"), [10] = {.p = "0.50", .n = 4, .type = VALUE_NUMBER}},
 #undef TEXT
 #undef BYTES
 };
@@ -106,6 +111,18 @@ static void check_filter(struct predicate *p)
         abort();
 }
 
+static void check_events(struct predicate *p, struct predicate *opposite)
+{
+    check_filter(p);
+    for (size_t i = 0; i < EVENTS; i++) {
+        bool pass = predicate_test(p, &events[i]);
+        if (predicate_test(p, &events[i]) != pass)
+            abort();
+        if (pass && opposite && predicate_test(opposite, &events[i]))
+            abort();
+    }
+}
+
 static void check_error(struct slice text, int r, const struct diag *why)
 {
     bool known = r == E_PROTO || r == E_LIMIT;
@@ -126,14 +143,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         return 0;
     }
     struct predicate *opposite = compile_negation(text);
-    check_filter(p);
-    for (size_t i = 0; i < EVENTS; i++) {
-        bool pass = predicate_test(p, &events[i]);
-        if (predicate_test(p, &events[i]) != pass)
-            abort();
-        if (pass && opposite && predicate_test(opposite, &events[i]))
-            abort();
-    }
+    check_events(p, opposite);
+    predicate_use_classes(p, test_classes_source(&classes));
+    if (opposite)
+        predicate_use_classes(opposite, &classes.source);
+    check_events(p, opposite);
+    if (predicate_notice(p, &classes.source, SLICE_LIT("transfer.end"), &why) && why.message[0] == '\0')
+        abort();
     predicate_destroy(opposite);
     predicate_destroy(p);
     return 0;

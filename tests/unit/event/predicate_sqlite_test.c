@@ -2,7 +2,7 @@
 /* Predicates against SQLite: random expressions over random rows pass the same rows in both, and so do their
  * negations, which tells false from NULL. Only what is meant to be the same is generated; docs/predicate.md
  * lists the differences. Left out here for that reason:
- *   - text compared with numbers, text as a number or a condition, LIKE and GLOB on numbers;
+ *   - number columns compared with text that is no number, text as a condition, LIKE and GLOB on numbers;
  *   - integers beyond int64, NaN; `%` on floats beyond int64 (SQLite clamps them);
  *   - GLOB with `\`, `[!…]`, an unclosed `[`, or on text that is not ASCII (`?` is a byte here). */
 #include "unit/test.h"
@@ -10,6 +10,7 @@
 #include "base/num.h"
 #include "base/strbuf.h"
 #include "event/predicate.h"
+#include "unit/event/classes.h"
 
 #include <inttypes.h>
 #include <sqlite3.h>
@@ -18,13 +19,15 @@
 
 enum { ROWS = 64 };
 
-/* a, b: small integers; h: small float; i, j: any integer; f, g: any float; s: UTF-8; t: ASCII */
-static const char *const columns[] = {"a", "b", "i", "j", "h", "f", "g", "s", "t"};
+/* a, b: small integers; h: small float; i, j: any integer; f, g: any float; s: UTF-8; t: ASCII.
+ * With a class: m: numbers, spelt in many ways, among text; x: text, and numbers; n: numbers as text. */
+static const char *const columns[] = {"a", "b", "i", "j", "h", "f", "g", "s", "t", "m", "x", "n"};
 enum { COLUMNS = COUNT(columns) };
 
 /* Mixed types under one name are what learned schemas have: a column is a field of each type seen. */
-enum { TYPES = 3 };
-static const uint8_t types[TYPES] = {VALUE_INT, VALUE_FLOAT, VALUE_TEXT};
+enum { TYPES = 4 };
+static const uint8_t types[TYPES] = {VALUE_INT, VALUE_FLOAT, VALUE_TEXT, VALUE_NUMBER};
+static struct test_classes classes = {.fields = {{"m", CLASS_NUMBER}, {"x", CLASS_TEXT}, {"n", CLASS_TEXT}}};
 
 struct world {
     uint64_t seed;
@@ -77,6 +80,14 @@ static struct value random_text(struct world *w, bool ascii)
     return value_text(slice_str(pool[below(w, ascii ? 13 : COUNT(pool))]));
 }
 
+/* As an untyped source has it: numbers in their spellings, and text. */
+static struct value random_written(struct world *w, char column)
+{
+    static const char *const pool[] = {"17", "0.50", ".50", "+0.25", "1e-05", "1.1", "1.10", "-3", "0", "17.0",
+                                       "-", "ok", "080", "0x1F", "95%"};
+    return value_untyped(slice_str(pool[below(w, column == 'n' ? 10 : COUNT(pool))]));
+}
+
 static struct value random_value(struct world *w, char column)
 {
     if (below(w, 6) == 0)
@@ -94,6 +105,10 @@ static struct value random_value(struct world *w, char column)
         return below(w, 4) ? random_float(w) : random_integer(w);
     case 'g':
         return random_float(w);
+    case 'm':
+    case 'x':
+    case 'n':
+        return random_written(w, column);
     default:
         return random_text(w, column == 't');
     }
@@ -106,7 +121,7 @@ static void bind(sqlite3_stmt *q, int at, struct value v)
     else if (v.type == VALUE_FLOAT)
         assert_int_equal(sqlite3_bind_double(q, at, v.f), SQLITE_OK);
     else if (v.type == VALUE_TEXT)
-        assert_int_equal(sqlite3_bind_text(q, at, v.p, (int)v.n, SQLITE_STATIC), SQLITE_OK);
+        assert_int_equal(sqlite3_bind_text(q, at, v.p, (int)v.n, SQLITE_TRANSIENT), SQLITE_OK);
     else
         assert_int_equal(sqlite3_bind_null(q, at), SQLITE_OK);
 }
@@ -127,14 +142,21 @@ static void make_rows(struct world *w)
     sqlite3_stmt *q;
     assert_int_equal(sqlite3_exec(w->db, "DELETE FROM row", NULL, NULL, NULL), SQLITE_OK);
     assert_int_equal(
-        sqlite3_prepare_v2(w->db, "INSERT INTO row(rowid,a,b,i,j,h,f,g,s,t) VALUES(?,?,?,?,?,?,?,?,?,?)", -1,
+        sqlite3_prepare_v2(w->db, "INSERT INTO row VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)", -1,
                            &q, NULL),
         SQLITE_OK);
     for (size_t r = 0; r < ROWS; r++) {
         assert_int_equal(sqlite3_bind_int64(q, 1, (int64_t)r), SQLITE_OK);
         for (size_t c = 0; c < COLUMNS; c++) {
             struct value v = random_value(w, columns[c][0]);
-            bind(q, (int)c + 2, v);
+            char buf[VALUE_SPELLING_MAX];
+            struct class_state class = {0};
+            (void)test_classes_get(&classes, SLICE_LIT("row"), slice_str(columns[c]), &class); /* or 0 */
+            bind(q, (int)c + 2, class_value(class.class, v, buf));
+            if (columns[c][0] == 'm')
+                bind(q, COLUMNS + 2, class_value(CLASS_TEXT, v, buf));
+            if (columns[c][0] == 'x')
+                bind(q, COLUMNS + 3, class_value(CLASS_NUMBER, v, buf));
             for (size_t t = 0; t < TYPES; t++)
                 w->values[r][c * TYPES + t] = v.type == types[t] ? v : value_none();
         }
@@ -218,6 +240,33 @@ static void add_number(struct world *w, struct strbuf *out, unsigned depth)
     add(out, PICK(w, " + ", " - ", " * ", " / "));
     add_number(w, out, depth - 1);
     close_maybe(out, open);
+}
+
+/* Columns with a class: constants of both classes, and each other. */
+static void add_classed_condition(struct world *w, struct strbuf *out)
+{
+    bool is_number = below(w, 2);
+    const char *column = is_number ? PICK(w, "m", "\"x:number\"") : PICK(w, "x", "n", "\"m:text\"");
+    const char *constants[3];
+    for (size_t i = 0; i < 3; i++)
+        constants[i] = is_number ? PICK(w, "17", "0.5", "'17'", "'0.50'", "' 17.0'", "'1e-5'", "'080'", "a", "n", "h + 1")
+                                 : PICK(w, "17", "0.5", "'17'", "'0.50'", "'ok'", "1.1", "'-'", "x", "a + 1");
+    switch (below(w, 5)) {
+    case 0:
+        strbuf_printf(out, "%s BETWEEN %s AND %s", column, constants[0], constants[1]);
+        return;
+    case 1:
+        strbuf_printf(out, "%s %s (17, '0.50', %s)", column, PICK(w, "IN", "NOT IN"), PICK(w, "1.1", "'1.10'", "NULL"));
+        return;
+    case 2:
+        strbuf_printf(out, "%s IS %sNULL", column, PICK(w, "", "NOT "));
+        return;
+    case 3:
+        strbuf_printf(out, "%s LIKE '%s'", is_number ? "\"m:text\"" : column, PICK(w, "1%", "%0", "0._0", "ok"));
+        return;
+    default:
+        strbuf_printf(out, "%s %s %s", column, PICK(w, "=", "<>", "<", "<=", ">", ">="), constants[2]);
+    }
 }
 
 static void add_text(struct world *w, struct strbuf *out)
@@ -308,7 +357,10 @@ static void add_condition(struct world *w, struct strbuf *out, unsigned depth)
 {
     size_t kind = below(w, depth ? 8 : 3);
     if (kind == 0) {
-        add_text_condition(w, out);
+        if (below(w, 2))
+            add_text_condition(w, out);
+        else
+            add_classed_condition(w, out);
     } else if (kind == 1) {
         add_number(w, out, depth);
     } else if (kind < 4) {
@@ -351,7 +403,7 @@ static void print_row(const struct world *w, size_t r)
             print_message("%s = %" PRId64 "\n", columns[i / TYPES], v->i);
         else if (v->type == VALUE_FLOAT)
             print_message("%s = %.17g\n", columns[i / TYPES], v->f);
-        else if (v->type == VALUE_TEXT)
+        else if (value_is_text(v->type))
             print_message("%s = '%.*s'\n", columns[i / TYPES], (int)v->n, v->p);
     }
 }
@@ -365,6 +417,7 @@ static size_t compare(struct world *w, const char *where)
     size_t n = 0;
     if (predicate_compile(slice_str(where), 0, &p, &why) < 0)
         fail_msg("%s\ncolumn %u: %s", where, (unsigned)why.col, why.message);
+    predicate_use_classes(p, test_classes_source(&classes));
     ask_sqlite(w, where, pass);
     for (size_t r = 0; r < ROWS; r++) {
         n += pass[r];
@@ -384,7 +437,10 @@ static void test_like_sqlite(void **state)
     assert_non_null(w);
     w->seed = 2026;
     assert_int_equal(sqlite3_open(":memory:", &w->db), SQLITE_OK);
-    assert_int_equal(sqlite3_exec(w->db, "CREATE TABLE row(a,b,i,j,h,f,g,s,t)", NULL, NULL, NULL), SQLITE_OK);
+    assert_int_equal(sqlite3_exec(w->db, 
+                                  "CREATE TABLE row(rowid INTEGER PRIMARY KEY,a,b,i,j,h,f,g,s,t,m NUMERIC,x TEXT,n TEXT,"
+                                  "\"m:text\" TEXT,\"x:number\" NUMERIC)",
+                                  NULL, NULL, NULL), SQLITE_OK);
     make_schema(w);
     struct strbuf text = {0};
     size_t passed[3] = {0};

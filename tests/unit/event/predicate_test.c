@@ -5,6 +5,7 @@
 #include "base/mem.h"
 #include "base/strbuf.h"
 #include "event/predicate.h"
+#include "unit/event/classes.h"
 
 #include <errno.h>
 #include <stdatomic.h>
@@ -78,14 +79,19 @@ static const struct event *usual(struct sample *s)
     return finish(s);
 }
 
+static const struct class_source *used_classes;
+
 static bool passes(const char *text, const struct event *e)
 {
     struct predicate *p;
     struct diag why = {0};
     if (predicate_compile(slice_str(text), NOW, &p, &why) < 0)
         fail_msg("%s\ncolumn %u: %s", text, (unsigned)why.col, why.message);
+    uint32_t index = 0;
+    predicate_use_classes(p, used_classes);
     bool pass = predicate_test(p, e);
     assert_int_equal(predicate_test(p, e), pass);
+    assert_int_equal(predicate_filter(p, e, &index, 1), pass);
     predicate_destroy(p);
     return pass;
 }
@@ -277,14 +283,16 @@ static void test_types(void **state)
         {"nan IS NULL", 'F'},
         {"nan IN (1)", 'N'},
         {"nan + 1 IS NULL", 'T'},
-        {"size = '4096'", 'N'},
-        {"size != '4096'", 'N'},
+        {"size = '4096'", 'T'}, /* without a class: as text, because it is compared with text */
+        {"size != '4096'", 'F'},
+        {"size = '4096.0'", 'F'},
+        {"size = 'x'", 'F'},
         {"file = 5", 'N'},
         {"file = x'2f'", 'N'},
-        {"file IN ('x', 5)", 'N'},
+        {"file IN ('x', 5)", 'F'}, /* mixed: as the value has it */
         {"file IN ('/data/Run_1.root', 5)", 'T'},
         {"file IN ('x', x'2f')", 'N'},
-        {"size IN ('x', 'y')", 'N'},
+        {"size IN ('x', 'y')", 'F'},
         {"size IN ('x', 4096.0)", 'T'},
         {"key = x'00FF'", 'T'},
         {"key = X'00'", 'F'},
@@ -299,7 +307,7 @@ static void test_types(void **state)
         {"'' = ''", 'T'},
         {"'it''s' = 'it''s'", 'T'},
         {"'a' < 'b'", 'T'},
-        {"size LIKE '4%'", 'N'},
+        {"size LIKE '4%'", 'T'},
         {"key GLOB '*'", 'N'},
         {"file + 1 IS NULL", 'T'},
         {"-file IS NULL", 'T'},
@@ -690,6 +698,150 @@ static void test_two_types(void **state)
     assert_true(predicate_test(p, e));
     predicate_destroy(p);
     drop(&s);
+}
+
+/* An event whose fields each have a class, and are not all of it. */
+static const struct event *classed(struct sample *s)
+{
+    *s = (struct sample){0};
+    set(s, "status", value_int(17)); /* text */
+    set(s, "state", value_text(SLICE_LIT("ok")));
+    set(s, "job_id", value_uint(9)); /* text by its name */
+    set(s, "latency", (struct value){.p = "0.50", .n = 4, .type = VALUE_NUMBER}); /* number */
+    set(s, "dash", value_text(SLICE_LIT("-")));
+    set(s, "quoted", value_text(SLICE_LIT("17")));
+    set(s, "count", value_int(9));
+    set(s, "spelt", (struct value){.p = "1.10", .n = 4, .type = VALUE_NUMBER}); /* no class */
+    set(s, "plain", value_text(SLICE_LIT("17")));
+    set(s, "real:text", value_int(1));
+    return finish(s);
+}
+
+static struct test_classes classes = {.fields = {{"status", CLASS_TEXT},
+                                                 {"state", CLASS_TEXT},
+                                                 {"latency", CLASS_NUMBER},
+                                                 {"dash", CLASS_NUMBER},
+                                                 {"quoted", CLASS_NUMBER},
+                                                 {"count", CLASS_NUMBER}}};
+
+static void test_classes_of_fields(void **state)
+{
+    (void)state;
+    static const struct truth_case cases[] = {
+        {"status = '17'", 'T'},
+        {"status = 17", 'T'},
+        {"17 = status", 'T'},
+        {"status = 17.0", 'F'},
+        {"status <> 'ok'", 'T'},
+        {"status > 5", 'F'}, /* '17' before '5' */
+        {"status BETWEEN '1' AND '2'", 'T'},
+        {"status BETWEEN 1 AND 2", 'T'},
+        {"status IN (16, 17)", 'T'},
+        {"status IN ('16', '17')", 'T'},
+        {"status IN ('16', 'ok')", 'F'},
+        {"status LIKE '1%'", 'T'},
+        {"status GLOB '1?'", 'T'},
+        {"status + 1 = 18", 'T'},
+        {"status = state", 'F'},
+        {"status = quoted", 'N'},
+        {"status > count", 'T'}, /* beside a number column as a number */
+        {"\"status:number\" > 9", 'T'},
+        {"\"state:number\" IS NULL", 'T'},
+        {"job_id = '9'", 'T'},
+        {"job_id = 9", 'T'},
+        {"job_id > 17", 'T'},
+        {"latency = 0.5", 'T'},
+        {"latency = '0.5'", 'T'},
+        {"latency = '.5'", 'T'},
+        {"latency < 1", 'T'},
+        {"latency = 'fast'", 'N'},
+        {"latency LIKE '0%'", 'N'},
+        {"latency * 2 = 1", 'T'},
+        {"latency", 'T'},
+        {"latency IN ('0.5', '1')", 'T'},
+        {"latency IN (0.25, '0.500')", 'T'},
+        {"latency IN ('x', '1')", 'N'},
+        {"latency BETWEEN '0.1' AND '1e0'", 'T'},
+        {"\"latency:text\" = '0.50'", 'T'},
+        {"\"latency:text\" LIKE '%0'", 'T'},
+        {"dash IS NULL", 'T'},
+        {"dash > 5", 'N'},
+        {"\"dash:text\" = '-'", 'T'},
+        {"quoted IS NULL", 'T'},
+        {"\"quoted:text\" = 17", 'T'},
+        {"count >= 5 AND count < 10", 'T'},
+        {"spelt = 1.1", 'T'},
+        {"spelt = '1.10'", 'T'},
+        {"spelt = '1.1'", 'F'},
+        {"spelt + 1 > 2", 'T'},
+        {"spelt > latency", 'T'},
+        {"NOT spelt", 'F'},
+        {"plain = 17", 'N'}, /* quoted */
+        {"plain = '17'", 'T'},
+        {"\"real:text\" = 1", 'T'}, /* a field of its own */
+        {"\"nothing:text\" IS NULL", 'T'},
+    };
+    struct sample s;
+    const struct event *e = classed(&s);
+    used_classes = test_classes_source(&classes);
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        char truth = truth_of(cases[i].text, e);
+        if (truth != cases[i].truth)
+            fail_msg("%s is %c, not %c", cases[i].text, truth, cases[i].truth);
+    }
+    used_classes = NULL;
+    drop(&s);
+}
+
+/* A class that changes is seen by the next event, in a test and in a filter. */
+static void test_class_changes(void **state)
+{
+    (void)state;
+    struct sample s;
+    const struct event *e = classed(&s);
+    struct predicate *p;
+    struct diag why;
+    uint32_t index = 0;
+    assert_int_equal(predicate_compile(SLICE_LIT("count > 10"), NOW, &p, NULL), 0);
+    predicate_use_classes(p, test_classes_source(&classes));
+    assert_false(predicate_test(p, e));
+    assert_int_equal(classes.source.set(&classes, SLICE_LIT(""), SLICE_LIT("count"), CLASS_TEXT, &why), 0);
+    assert_true(predicate_test(p, e));
+    assert_int_equal(predicate_filter(p, e, &index, 1), 1);
+    assert_int_equal(classes.source.set(&classes, SLICE_LIT(""), SLICE_LIT("count"), CLASS_NUMBER, &why), 0);
+    assert_int_equal(predicate_filter(p, e, &index, 1), 0);
+    predicate_destroy(p);
+    drop(&s);
+}
+
+/* What can never pass is told; what can is not. */
+static void test_notices(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text;
+        bool has_notice;
+    } cases[] = {
+        {"latency = 'fast'", true},
+        {"ok OR NOT latency IN ('a', 'b')", true},
+        {"latency LIKE '1%'", true},
+        {"\"status:number\" = 'x'", true},
+        {"latency > '5'", false},
+        {"latency IN ('a', '5')", false},
+        {"\"latency:text\" LIKE '1%'", false},
+        {"status = 'fast' AND unheard = 'x' AND host = 'a'", false},
+    };
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        struct predicate *p;
+        struct diag why = {0};
+        assert_int_equal(predicate_compile(slice_str(cases[i].text), NOW, &p, NULL), 0);
+        bool has = predicate_notice(p, test_classes_source(&classes), SLICE_LIT("rpc.call"), &why);
+        if (has != cases[i].has_notice)
+            fail_msg("%s: %s", cases[i].text, has ? why.message : "no notice");
+        assert_true(!has || (strstr(why.message, "rpc.call") && strstr(why.message, ":text\"")));
+        assert_false(predicate_notice(p, NULL, SLICE_LIT("rpc.call"), &why));
+        predicate_destroy(p);
+    }
 }
 
 /* More schema versions than the cache holds, in turn and at random: the right field each time, and every
@@ -1091,6 +1243,8 @@ int main(void)
         cmocka_unit_test(test_filter),       cmocka_unit_test(test_large_in),
         cmocka_unit_test(test_errors),       cmocka_unit_test(test_limits),
         cmocka_unit_test(test_chains),       cmocka_unit_test(test_out_of_memory),
+        cmocka_unit_test(test_classes_of_fields), cmocka_unit_test(test_class_changes),
+        cmocka_unit_test(test_notices),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -6,6 +6,7 @@
 #include "base/mem.h"
 #include "base/strbuf.h"
 #include "event/select.h"
+#include "unit/event/classes.h"
 
 #include <errno.h>
 #include <math.h>
@@ -30,7 +31,7 @@ static const struct field fields[] = {
     FIELD("v", VALUE_BOOL, ROLE_VALUE),    FIELD("v", VALUE_TEXT, ROLE_VALUE),
     FIELD("w", VALUE_INT, ROLE_VALUE),     FIELD("w", VALUE_FLOAT, ROLE_VALUE),
     FIELD("t", VALUE_TEXT, ROLE_VALUE),    FIELD("t", VALUE_BYTES, ROLE_VALUE),
-    FIELD("a:b", VALUE_INT, ROLE_VALUE),
+    FIELD("a:b", VALUE_INT, ROLE_VALUE),   FIELD("v", VALUE_NUMBER, ROLE_VALUE),
 };
 enum { FIELDS = sizeof fields / sizeof *fields };
 
@@ -208,6 +209,51 @@ static void on_change_of_chosen_fields(void **state)
     assert_true(selector_test(any, &y.e));
     selector_destroy(t);
     selector_destroy(any);
+}
+
+/* By the class of the field: numbers by value, texts by their bytes; a class that changes is followed. */
+static void on_change_by_class(void **state)
+{
+    (void)state;
+    const struct value half = value_float(0.5), spelt = {.p = "0.50", .n = 4, .type = VALUE_NUMBER};
+    struct test_classes classes = {.fields = {{"v", CLASS_NUMBER}}};
+    struct diag why;
+    struct selector *s = make(SPEC(.on_change = TEXT("v"), .classes = test_classes_source(&classes)));
+    assert_true(give(s, half));
+    assert_false(give(s, spelt));
+    assert_true(give(s, value_text(SLICE_LIT("-")))); /* none */
+    assert_false(give(s, value_none()));
+    assert_int_equal(classes.source.set(&classes, SLICE_LIT("cpu"), SLICE_LIT("v"), CLASS_TEXT, &why), 0);
+    assert_true(give(s, half));
+    assert_true(give(s, spelt));
+    assert_false(give(s, value_text(SLICE_LIT("0.50"))));
+    assert_true(give(s, value_text(SLICE_LIT("-"))));
+    selector_destroy(s);
+    s = make(SPEC(.on_change = TEXT("v"))); /* without a class as values are */
+    assert_true(give(s, half));
+    assert_false(give(s, spelt));
+    assert_true(give(s, value_text(SLICE_LIT("0.50"))));
+    selector_destroy(s);
+}
+
+/* WHERE goes by the same classes; a condition that can't hold is told if the event is named. */
+static void where_by_class(void **state)
+{
+    (void)state;
+    struct test_classes classes = {.fields = {{"v", CLASS_TEXT}, {"w", CLASS_NUMBER}}};
+    struct diag why = {0};
+    struct selector *s = make(SPEC(.where = TEXT("v = '17'"), .classes = test_classes_source(&classes)));
+    assert_true(give(s, value_int(17)));
+    assert_false(give(s, value_float(17)));
+    assert_false(selector_notice(s, &why));
+    selector_destroy(s);
+    s = make(SPEC(.events = TEXT("disk,cpu"), .where = TEXT("w = 'x'"), .classes = &classes.source));
+    assert_true(selector_notice(s, &why));
+    assert_string_equal(why.message, "w of disk is a number column: text that is no number never passes; \"w:text\" has its text");
+    selector_destroy(s);
+    s = make(SPEC(.events = TEXT("cpu"), .where = TEXT("w = '5'"), .classes = &classes.source));
+    assert_false(selector_notice(s, &why));
+    selector_destroy(s);
 }
 
 /* Streams do not know of each other. */
@@ -714,6 +760,8 @@ int main(void)
         cmocka_unit_test(where),
         cmocka_unit_test(on_change),
         cmocka_unit_test(on_change_of_chosen_fields),
+        cmocka_unit_test(on_change_by_class),
+        cmocka_unit_test(where_by_class),
         cmocka_unit_test(streams_by_themselves),
         cmocka_unit_test(cross),
         cmocka_unit_test(exact_numbers),

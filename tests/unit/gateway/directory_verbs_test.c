@@ -7,6 +7,7 @@
 #include "gateway/access_table.h"
 #include "gateway/control.h"
 #include "gateway/directory_verbs.h"
+#include "unit/event/classes.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -226,6 +227,24 @@ static void close_bench(struct bench *b)
 
 /* ---------------------------------------------------------------- */
 
+/* The class of a field: as it begins, and as the source has it. */
+static void fields_have_classes(void **state)
+{
+    (void)state;
+    struct bench b;
+    struct test_classes classes = {.fields = {{"x", CLASS_TEXT}}};
+    open_bench(&b);
+    struct asker k = ask_for(&b, &all, "schemas", "event=cpu", "fields=1");
+    assert_true(says(&k, "class=number by=provisional"));
+    assert_false(says(&k, "quoted="));
+    asker_fini(&k);
+    control_set_classes(b.c, test_classes_source(&classes));
+    k = ask_for(&b, &all, "schemas", "event=cpu", "fields=1");
+    assert_true(says(&k, "class=text by=decided numbers=0 texts=0 quoted=0"));
+    asker_fini(&k);
+    close_bench(&b);
+}
+
 static void everything_is_there_for_who_may(void **state)
 {
     (void)state;
@@ -421,6 +440,7 @@ static void pages_have_everything_once(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(fields_have_classes),
         cmocka_unit_test(everything_is_there_for_who_may),
         cmocka_unit_test(what_may_not_be_seen_is_not_there),
         cmocka_unit_test(choices_and_predicates),

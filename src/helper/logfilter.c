@@ -14,6 +14,7 @@
 #include "helper/logfilter_table.h"
 
 #include <errno.h>
+#include <inttypes.h>
 
 enum { JIT_STACK_MIN = 32 << 10, JIT_STACK_MAX = LOGFILTER_MATCH_KIB << 10 };
 
@@ -31,6 +32,7 @@ void logfilter_destroy(struct logfilter *f)
     patterns_free(&f->prefix);
     patterns_free(&f->skip);
     patterns_free(&f->multiline_pattern);
+    patterns_free(&f->whole);
     for (size_t i = 0; i < f->n_rules; i++)
         patterns_free(&f->rules[i].match);
     for (size_t i = 0; i < f->n_tables; i++)
@@ -203,14 +205,21 @@ static int64_t record_time(struct logfilter *f, struct slice time_group, int64_t
     int64_t t;
     if (c && parse_time(f, c->text, now_ns, &t)) {
         f->last_time_ns = t;
-        f->has_last_time = true;
+        f->last_read_ns = now_ns;
+        f->has_last_time = f->has_last_read = true;
         return t;
     }
     if (c) {
         f->stats.bad_values++;
         set_value(f, SLICE_LIT("time_text"), value_text(c->text), true);
     }
-    return f->time_missing_is_last && f->has_last_time ? f->last_time_ns : now_ns;
+    if (f->time_missing == TIME_NOW || !f->has_last_time)
+        return now_ns;
+    t = f->last_time_ns;
+    if (f->time_missing == TIME_CLOCK && f->has_last_read && now_ns > f->last_read_ns &&
+        __builtin_add_overflow(t, now_ns - f->last_read_ns, &t))
+        return f->last_time_ns;
+    return t;
 }
 
 static uint8_t record_level(struct logfilter *f, const struct template *t)
@@ -254,6 +263,7 @@ static void recall(struct logfilter *f, const struct table_use *use, int64_t tim
     struct named_value v;
     if (!use->table)
         return;
+    table_expire(use->table, time_ns, &f->stats.evicted);
     if (!use_key(f, use, &key) || !table_get(use->table, key, &entry)) {
         f->stats.unpaired++;
         return;
@@ -345,6 +355,9 @@ static void run_record(struct logfilter *f, struct slice text, bool is_cut, int6
     f->stats.cut += is_cut;
     f->n_captures = f->n_values = 0;
     arena_reset(&f->scratch);
+    int digits = snprintf(f->number_text, sizeof f->number_text, "%" PRIu64, ++f->number);
+    f->captures[f->n_captures++] =
+        (struct capture){SLICE_LIT("_number"), slice_of(f->number_text, (size_t)digits), LOGVALUE_TEXT, false};
     if (f->prefix.n > 0) {
         const struct pattern *p = find_match(f, &f->prefix, text);
         if (!p) {
@@ -406,15 +419,17 @@ enum logfilter_held logfilter_line(struct logfilter *f, struct slice line, bool 
     bool is_first = f->n_lines == 0;
     add_line(f, line, is_cut);
     bool is_stray = f->multiline == LINES_START && is_first && !starts; /* nothing that it could belong to */
-    if (is_stray || (f->multiline == LINES_END && is_match) || f->n_lines >= f->lines_max) {
+    bool is_whole = (f->multiline == LINES_END && is_match) || f->n_lines >= f->lines_max ||
+                    find_match(f, &f->whole, strbuf_slice(&f->record));
+    if (is_stray || is_whole) {
         logfilter_flush(f, now_ns, sink);
         return LOGFILTER_DONE;
     }
     return is_first ? LOGFILTER_STARTED : LOGFILTER_HELD;
 }
 
-/* ---- saving: u8 1 and the zigzag varint time of the last record that had one, or u8 0; varint entries left
- * out; then per entry, newest first in each table: table name, key, zigzag varint time, fields; texts with
+/* ---- saving: u8, bit 0: zigzag varint time of the last record that had one follows, bit 1: varint number of
+ * records so far follows (what was saved before there was one has none); varint entries left out; then per entry, newest first in each table: table name, key, zigzag varint time, fields; texts with
  * their length as varint before them ---- */
 
 static void save_text(struct strbuf *out, struct slice s)
@@ -435,7 +450,7 @@ void logfilter_save(const struct logfilter *f, struct strbuf *out, size_t max)
 {
     struct strbuf entries = {0};
     uint64_t left_out = 0;
-    enum { BEFORE = 1 + 10 + 10 };
+    enum { BEFORE = 1 + 10 + 10 + 10 };
     max -= max < BEFORE ? max : BEFORE;
     for (size_t i = 0; i < f->n_tables; i++) {
         const struct logtable *t = &f->tables[i];
@@ -448,11 +463,12 @@ void logfilter_save(const struct logfilter *f, struct strbuf *out, size_t max)
             entries.n = before;
             break;
         }
-        left_out += t->by_key.n - kept;
+        left_out += t->n - kept;
     }
-    strbuf_add_char(out, f->has_last_time);
+    strbuf_add_char(out, (char)(f->has_last_time | 2));
     if (f->has_last_time)
         strbuf_add_varint(out, zigzag(f->last_time_ns));
+    strbuf_add_varint(out, f->number);
     strbuf_add_varint(out, left_out);
     strbuf_add_slice(out, strbuf_slice(&entries));
     strbuf_fini(&entries);
@@ -489,10 +505,11 @@ int logfilter_restore(struct logfilter *f, struct slice bytes)
     struct cursor c = cursor_of(bytes);
     struct saved s, *all = NULL;
     size_t n = 0;
-    uint8_t has_time = cursor_u8(&c);
-    int64_t time_ns = has_time ? unzigzag(cursor_varint(&c)) : 0;
+    uint8_t has = cursor_u8(&c);
+    int64_t time_ns = has & 1 ? unzigzag(cursor_varint(&c)) : 0;
+    uint64_t number = has & 2 ? cursor_varint(&c) : 0;
     uint64_t left_out = cursor_varint(&c);
-    if (c.bad || has_time > 1)
+    if (c.bad || has > 3)
         return E_PROTO;
     for (struct cursor look = c; cursor_left(&look) > 0; n++)
         if (!take_saved(&look, &s))
@@ -508,8 +525,9 @@ int logfilter_restore(struct logfilter *f, struct slice bytes)
             table_put(t, all[i].key, all[i].time_ns, all[i].fields, &f->stats.evicted);
     }
     f->stats.evicted += left_out;
-    f->has_last_time = has_time;
+    f->has_last_time = has & 1;
     f->last_time_ns = time_ns;
+    f->number = number;
     mem_free(all);
     return 0;
 }

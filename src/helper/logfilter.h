@@ -89,7 +89,7 @@ void logfilter_flush(struct logfilter *f, int64_t now_ns, const struct logfilter
 /* How long to wait for more lines of a record before it counts as whole. */
 int64_t logfilter_wait_ns(const struct logfilter *f);
 
-/* Appends at most max bytes (but 21 at least): what the tables hold, newest first, as much as fits. */
+/* Appends at most max bytes (but 31 at least): what the tables hold, newest first, as much as fits. */
 void logfilter_save(const struct logfilter *f, struct strbuf *out, size_t max);
 /* Into a new filter. What the filter has no table for is passed over. E_PROTO: not such bytes; nothing is
  * restored. */

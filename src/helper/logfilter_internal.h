@@ -54,7 +54,9 @@ struct table_entry;
 
 struct logtable {
     struct slice name;
-    size_t max;
+    size_t n, max;
+    bool is_queue;  /* a key has several entries; the oldest is recalled and forgotten first */
+    int64_t age_ns; /* an older entry is dropped; 0 = none is too old */
     struct map by_key;
     struct table_entry *newest, *oldest;
     bool is_filled; /* some rule puts entries into it */
@@ -67,7 +69,9 @@ struct table_view {
 };
 
 void table_fini(struct logtable *t);
-/* Adds or replaces; copies. Forgets the oldest entry of a full table and counts it; so is an entry over the
+/* Drops entries that are older than the table keeps them, and counts them. */
+void table_expire(struct logtable *t, int64_t now_ns, uint64_t *evicted);
+/* Adds, or replaces where the table is no queue; copies. Forgets the oldest entry of a full table and counts it; so is an entry over the
  * limit. */
 void table_put(struct logtable *t, struct slice key, int64_t time_ns, struct slice fields, uint64_t *evicted);
 bool table_get(const struct logtable *t, struct slice key, struct table_view *out);
@@ -142,6 +146,10 @@ struct rule {
     bool emits;
 };
 
+/* The time of a record without one: that of reading; of the last record that had one; or that, and as much as has
+ * passed since it was read. */
+enum time_missing { TIME_NOW, TIME_LAST, TIME_CLOCK };
+
 enum multiline { LINES_SINGLE, LINES_START, LINES_CONTINUE, LINES_END };
 
 struct capture {
@@ -159,7 +167,7 @@ struct logfilter {
     const char **time_formats;
     size_t n_time_formats;
     struct logtime_zone zone;
-    bool time_missing_is_last; /* a record without a time has that of the last one that had one */
+    enum time_missing time_missing;
     struct slice unmatched;    /* name of its event; empty = dropped */
     struct level_of *levels;
     size_t n_levels;
@@ -168,6 +176,7 @@ struct logfilter {
 
     enum multiline multiline;
     struct pattern_list multiline_pattern; /* one */
+    struct pattern_list whole;             /* a record that matches needs no further line; one or none */
     struct slice join;
     size_t lines_max;
     int64_t wait_ns;
@@ -176,13 +185,15 @@ struct logfilter {
     pcre2_match_context *context;
     pcre2_jit_stack *jit_stack;
     pcre2_match_data *data;
-    int64_t last_time_ns;
-    bool has_last_time;
+    int64_t last_time_ns, last_read_ns;
+    bool has_last_time, has_last_read; /* a time that was restored was not read */
+    uint64_t number;                   /* of the record, from 1: {_number} */
+    char number_text[24];
     struct strbuf record; /* lines of the record that was started */
     size_t n_lines;       /* of it; 0 = none was started */
     bool is_record_cut;
     size_t n_captures;
-    struct capture captures[2 * LOGFILTER_GROUPS_MAX];
+    struct capture captures[2 * LOGFILTER_GROUPS_MAX + 1]; /* and {_number} */
     struct arena scratch; /* texts of the event being made */
     struct strbuf text;   /* one of them while it grows */
     struct strbuf stored;

@@ -265,16 +265,16 @@ static int check_zone(cfg_t *cfg, cfg_opt_t *opt)
 static int check_missing(cfg_t *cfg, cfg_opt_t *opt)
 {
     struct slice v = last_value(opt);
-    return slice_eq_str(v, "now") || slice_eq_str(v, "last")
+    return slice_eq_str(v, "now") || slice_eq_str(v, "last") || slice_eq_str(v, "clock")
                ? 0
-               : fail_at(cfg->line, E_PROTO, "time_missing: now or last");
+               : fail_at(cfg->line, E_PROTO, "time_missing: now, last or clock");
 }
 
-static int check_wait(cfg_t *cfg, cfg_opt_t *opt)
+static int check_duration(cfg_t *cfg, cfg_opt_t *opt)
 {
     int64_t ns;
     if (num_parse_duration(last_value(opt), &ns) < 0 || ns < 0)
-        return fail_at(cfg->line, E_PROTO, "wait: a duration like 2s or 500ms");
+        return fail_at(cfg->line, E_PROTO, "%s: a duration like 2s or 500ms", opt->name);
     return 0;
 }
 
@@ -340,7 +340,8 @@ static int take_template(struct logfilter *f, const struct rule *rule, int line,
         }
         const char *close = memchr(s.p, '}', s.n);
         struct slice name = close ? slice_of(s.p + 1, (size_t)(close - s.p) - 1) : slice_of("", 0);
-        if (!close || !(has_group(&f->prefix, name) || has_group(&rule->match, name)))
+        if (!close || !(has_group(&f->prefix, name) || has_group(&rule->match, name) ||
+                        slice_eq_str(name, "_number")))
             return fail_at(line, E_PROTO, "%s: {%.*s} is no group of match or prefix; {{ is a brace", option,
                            SLICE_ARG(close ? name : SLICE_LIT("")));
         r = add_part(f, out, PARTS_MAX, name, true);
@@ -395,8 +396,11 @@ static int take_tables(struct logfilter *f, cfg_t *cfg)
 {
     for (unsigned i = 0; i < cfg_size(cfg, "table"); i++) {
         cfg_t *sec = cfg_getnsec(cfg, "table", i);
-        if (!table_named(f, slice_str(cfg_title(sec)), cfg_getint(sec, "max")))
+        struct logtable *t = table_named(f, slice_str(cfg_title(sec)), cfg_getint(sec, "max"));
+        if (!t)
             return fail_at(sec->line, E_LIMIT, "more than %d tables", LOGFILTER_TABLES_MAX);
+        t->is_queue = cfg_getbool(sec, "queue");
+        (void)num_parse_duration(slice_str(cfg_getstr(sec, "age")), &t->age_ns); /* check_duration has seen it */
     }
     return 0;
 }
@@ -565,9 +569,12 @@ static int take_multiline(struct logfilter *f, cfg_t *cfg)
     }
     if (given != 1 || f->multiline_pattern.n != 1)
         return fail_at(sec->line, E_PROTO, "multiline: one pattern as start, continue or end");
+    int r = take_patterns(f, sec, "whole", 0, &none, sec->line, &f->whole);
+    if (r < 0)
+        return r;
     f->lines_max = (size_t)cfg_getint(sec, "max_lines");
     f->join = arena_copy(&f->arena, slice_str(cfg_getstr(sec, "join")));
-    (void)num_parse_duration(slice_str(cfg_getstr(sec, "wait")), &f->wait_ns); /* check_wait has seen it */
+    (void)num_parse_duration(slice_str(cfg_getstr(sec, "wait")), &f->wait_ns); /* check_duration has seen it */
     return f->join.p ? 0 : -ENOMEM;
 }
 
@@ -595,7 +602,8 @@ static int take_times(struct logfilter *f, cfg_t *cfg, const struct logfilter_op
         return fail_at(1, E_LIMIT, "time_formats: more than %d", LOGFILTER_LIST_MAX);
     if (logtime_zone_parse(slice_str(zone), &f->zone) < 0)
         return fail_at(1, E_PROTO, "zone %.40s: give local, utc or an offset like +02:00", zone);
-    f->time_missing_is_last = strcmp(cfg_getstr(cfg, "time_missing"), "last") == 0;
+    const char *missing = cfg_getstr(cfg, "time_missing");
+    f->time_missing = strcmp(missing, "now") == 0 ? TIME_NOW : strcmp(missing, "last") == 0 ? TIME_LAST : TIME_CLOCK;
     f->time_formats = arena_alloc(&f->arena, (f->n_time_formats + 1) * sizeof *f->time_formats);
     for (size_t i = 0; f->time_formats && i < f->n_time_formats; i++) {
         const char *text = given ? cfg_getnstr(cfg, "time_formats", (unsigned)i) : "iso";
@@ -647,9 +655,11 @@ static void set_checks(cfg_t *cfg)
         {"multiline|start", check_pattern},
         {"multiline|continue", check_pattern},
         {"multiline|end", check_pattern},
-        {"multiline|wait", check_wait},
+        {"multiline|whole", check_pattern},
+        {"multiline|wait", check_duration},
         {"multiline|max_lines", check_range},
         {"table|max", check_range},
+        {"table|age", check_duration},
         {"event", check_event},
         {"event|match", check_pattern},
         {"event|types", check_types},
@@ -672,11 +682,13 @@ static int parse(struct logfilter *f, char *text, const struct logfilter_options
         CFG_STR("forget", "", CFGF_NONE),       CFG_STR("end", "", CFGF_NONE),
         CFG_BOOL("emit", cfg_true, CFGF_NONE),  CFG_END(),
     };
-    cfg_opt_t table[] = {CFG_INT("max", TABLE_ENTRIES, CFGF_NONE), CFG_END()};
+    cfg_opt_t table[] = {CFG_INT("max", TABLE_ENTRIES, CFGF_NONE), CFG_BOOL("queue", cfg_false, CFGF_NONE),
+                         CFG_STR("age", "0s", CFGF_NONE), CFG_END()};
     cfg_opt_t multiline[] = {
         CFG_STR_LIST("start", NULL, CFGF_NONE),
         CFG_STR_LIST("continue", NULL, CFGF_NONE),
         CFG_STR_LIST("end", NULL, CFGF_NONE),
+        CFG_STR_LIST("whole", NULL, CFGF_NONE),
         CFG_STR("join", "\n", CFGF_NONE),
         CFG_INT("max_lines", 500, CFGF_NONE),
         CFG_STR("wait", "2s", CFGF_NONE),

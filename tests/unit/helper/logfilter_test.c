@@ -412,6 +412,93 @@ static void test_save(void **state)
     strbuf_fini(&saved);
 }
 
+#define CALLS \
+    "time_formats = {epoch}\ntable call { queue = yes age = 1h }\n" \
+    "event ask { match = '^(?<time>\\d+) ask (?<what>\\w+)' id = '{what}-{_number}' remember = 'call {what}' keep = {id} }\n" \
+    "event done { match = '^(?<time>\\d+) done (?<what>\\w+)' end = 'call {what}' }\n"
+
+/* A queue: calls with one key are taken in their order; each has an id of its own, also after a restart; one that
+ * nobody ended is given up. */
+static void test_queue(void **state)
+{
+    struct fixture x, y;
+    struct strbuf saved = {0};
+    (void)state;
+    start(&x, CALLS);
+    start(&y, CALLS);
+    (void)line(&x, "10 ask a");
+    (void)line(&x, "11 ask a");
+    (void)line(&x, "12 ask b");
+    (void)line(&x, "13 done a");
+    expect(&x, "ask what=\"a\" id=\"a-1\"\nask what=\"a\" id=\"a-2\"\nask what=\"b\" id=\"b-3\"\n"
+               "done what=\"a\" id=\"a-1\" elapsed=3.0\n");
+    (void)line(&x, "14 ask a");
+    strbuf_reset(&x.seen);
+    logfilter_save(x.f, &saved, 1000);
+    assert_int_equal(logfilter_restore(y.f, strbuf_slice(&saved)), 0);
+    (void)line(&y, "15 done a");
+    (void)line(&y, "16 done a");
+    (void)line(&y, "16 done a");
+    (void)line(&y, "17 ask a");
+    expect(&y, "done what=\"a\" id=\"a-2\" elapsed=4.0\ndone what=\"a\" id=\"a-5\" elapsed=2.0\ndone what=\"a\"\n"
+               "ask what=\"a\" id=\"a-9\"\n");
+    (void)line(&y, "9000 ask b");
+    (void)line(&y, "9001 done b");
+    expect(&y, "ask what=\"b\" id=\"b-10\"\ndone what=\"b\" id=\"b-10\" elapsed=1.0\n");
+    assert_int_equal(logfilter_stats(y.f)->evicted, 2); /* b-3 and a-9 */
+    stop(&x);
+    stop(&y);
+    strbuf_fini(&saved);
+}
+
+/* A full queue forgets its oldest entry, whatever its key. */
+static void test_full_queue(void **state)
+{
+    struct fixture x;
+    (void)state;
+    start(&x, "table t { queue = yes max = 2 }\n"
+              "event put { match = '^put (?<k>\\w) (?<v>\\w)' remember = 't {k}' keep = {v} emit = no }\n"
+              "event get { match = '^get (?<k>\\w)' recall = 't {k}' forget = 't {k}' }\n");
+    static const char *const lines[] = {"put a 1", "put b 2", "put a 3", "get a", "get b", "get a"};
+    for (size_t i = 0; i < sizeof lines / sizeof *lines; i++)
+        (void)line(&x, lines[i]);
+    expect(&x, "get k=\"a\" v=\"3\"\nget k=\"b\" v=\"2\"\nget k=\"a\"\n");
+    assert_int_equal(logfilter_stats(x.f)->evicted, 1);
+    assert_int_equal(logfilter_stats(x.f)->unpaired, 1);
+    stop(&x);
+}
+
+/* The log's clock: as much as has passed here since a time was read is added to it. */
+static void test_clock(void **state)
+{
+    struct fixture x;
+    (void)state;
+    start(&x, "time_formats = {epoch}\ntime_missing = clock\nevent e { match = '^(?<time>\\d+)?(?<w>\\w)' }\n");
+    x.shows_time = true;
+    (void)logfilter_line(x.f, SLICE_LIT("a"), false, NOW, &x.sink);
+    (void)logfilter_line(x.f, SLICE_LIT("1000b"), false, NOW, &x.sink);
+    (void)logfilter_line(x.f, SLICE_LIT("c"), false, NOW, &x.sink);
+    (void)logfilter_line(x.f, SLICE_LIT("d"), false, NOW + 90 * NS_PER_S, &x.sink);
+    (void)logfilter_line(x.f, SLICE_LIT("e"), false, NOW - 90 * NS_PER_S, &x.sink); /* the clock here was set back */
+    expect(&x, "2026-11-16T04:00:00.000000Z e w=\"a\"\n1970-01-01T00:16:40.000000Z e w=\"b\"\n"
+               "1970-01-01T00:16:40.000000Z e w=\"c\"\n1970-01-01T00:18:10.000000Z e w=\"d\"\n"
+               "1970-01-01T00:16:40.000000Z e w=\"e\"\n");
+    stop(&x);
+}
+
+/* A record that shows its end waits for no other. */
+static void test_whole(void **state)
+{
+    struct fixture x;
+    (void)state;
+    start(&x, "multiline { start = '^[ab]' whole = ';$' join = ' ' }\nevent e { match = '^(?<all>.*)' }\n");
+    assert_int_equal(line(&x, "a 1;"), LOGFILTER_DONE);
+    assert_int_equal(line(&x, "a 2"), LOGFILTER_STARTED);
+    assert_int_equal(line(&x, "more;"), LOGFILTER_DONE);
+    expect(&x, "e all=\"a 1;\"\ne all=\"a 2 more;\"\n");
+    stop(&x);
+}
+
 static void test_refused(void **state)
 {
     struct fixture x;
@@ -488,7 +575,7 @@ static void test_errors(void **state)
         {"levels = {'E=worse'}", "test.conf:1: levels: TEXT=LEVEL"},
         {"time_formats = {'%Q'}", "test.conf:1: time_formats: %Q is none of"},
         {"\nzone = mars", "test.conf:2: zone: local, utc or an offset"},
-        {"time_missing = never", "test.conf:1: time_missing: now or last"},
+        {"time_missing = never", "test.conf:1: time_missing: now, last or clock"},
         {"unmatched = 'a b'", "test.conf:1: unmatched: an event's name"},
         {"multiline {\n join = ' '\n}\n unmatched = a",
          "test.conf:3: multiline: one pattern as start, continue or end"},
@@ -563,6 +650,10 @@ int main(void)
         cmocka_unit_test(test_long_record),
         cmocka_unit_test(test_tables),
         cmocka_unit_test(test_save),
+        cmocka_unit_test(test_queue),
+        cmocka_unit_test(test_full_queue),
+        cmocka_unit_test(test_clock),
+        cmocka_unit_test(test_whole),
         cmocka_unit_test(test_refused),
         cmocka_unit_test(test_match_limit),
         cmocka_unit_test(test_not_utf8),

@@ -32,6 +32,7 @@ struct import {
     void *target;
     struct registry *registry;
     struct filter *filter;
+    enum escapes escapes;
     struct table *table;
     struct args_writer row;
     /* of the file at hand */
@@ -71,14 +72,23 @@ static int hash_fd(int fd, XXH3_state_t *state, const char *path)
     return (int)n;
 }
 
-/* What --host and --prog say is part of what the events are: the same file of two hosts is two files. */
-static void hash_options(XXH3_state_t *state, const struct import_options *o)
+static void hash_word(XXH3_state_t *state, const char *word)
 {
-    const char *words[] = {o->host, o->prog};
-    for (size_t i = 0; i < 2 && (o->host || o->prog); i++) {
-        const char *word = words[i] ? words[i] : "";
-        (void)XXH3_128bits_update(state, word, strlen(word) + 1); /* fails only without a state */
+    if (!word)
+        word = "";
+    (void)XXH3_128bits_update(state, word, strlen(word) + 1); /* fails only without a state */
+}
+
+/* What --host, --prog and --escapes say is part of what the events are: the same file of two hosts is two files. */
+static void hash_options(XXH3_state_t *state, const struct import *im)
+{
+    const struct import_options *o = im->options;
+    if (o->host || o->prog) {
+        hash_word(state, o->host);
+        hash_word(state, o->prog);
     }
+    if (im->escapes != ESCAPES_AUTO)
+        hash_word(state, im->escapes == ESCAPES_C ? "escapes=c" : "escapes=plain");
 }
 
 static int file_id(struct import *im, uint8_t id[16])
@@ -100,7 +110,7 @@ static int file_id(struct import *im, uint8_t id[16])
         r = hash_fd(fd, state, im->path);
     if (r == 0) {
         XXH128_canonical_t bytes;
-        hash_options(state, im->options);
+        hash_options(state, im);
         XXH128_canonicalFromHash(&bytes, XXH3_128bits_digest(state));
         memcpy(id, bytes.digest, 16);
     }
@@ -137,7 +147,7 @@ static void draw(struct import *im, const struct input *in)
 static struct input_options reading(const struct import *im)
 {
     return (struct input_options){
-        .encoding = im->options->input, .keep_going = !im->options->is_strict, .show_max = SHOW_MAX};
+        .encoding = im->options->input, .escapes = im->escapes, .keep_going = !im->options->is_strict, .show_max = SHOW_MAX};
 }
 
 /* --strict: is there anything that can't be read? Then nothing of it is given. */
@@ -311,7 +321,7 @@ static int prepare(struct import *im, struct table_options *report)
         say("--archive and --gateway do not go together; leave one out");
         return EXIT_USAGE;
     }
-    if (!table_format(o->format, &report->encoding))
+    if (!table_format(o->format, &report->encoding) || !input_escapes(o->escapes, &im->escapes))
         return EXIT_USAGE;
     if (filter_create(&fill, 0, &im->filter, &why) < 0) {
         say("%s", why.message);
@@ -353,6 +363,7 @@ static const struct option_spec table[] = {
      "the files have this format; otherwise it is told from each one's first bytes"},
     {0, "host", OPTION_TEXT, "NAME", offsetof(struct import_options, host), "for events without a host"},
     {0, "prog", OPTION_TEXT, "NAME", offsetof(struct import_options, prog), "for events without a program"},
+    {0, "escapes", OPTION_TEXT, "DIALECT", offsetof(struct import_options, escapes), INPUT_ESCAPES_HELP},
     {0, "strict", OPTION_FLAG, NULL, offsetof(struct import_options, is_strict),
      "nothing of a file goes in if some of it can't be read, and none of the files behind it"},
     {0, "timeout", OPTION_DURATION, "TIME", offsetof(struct import_options, timeout_ns),

@@ -43,6 +43,15 @@ static const char *name_of(const char *path)
     return is_stdin(path) ? "stdin" : path;
 }
 
+bool input_escapes(const char *text, enum escapes *out)
+{
+    *out = ESCAPES_AUTO;
+    if (!text || escapes_parse(slice_str(text), out))
+        return true;
+    say("--escapes %s: give auto, plain or c", text);
+    return false;
+}
+
 static int refuse(const struct input *in, int code, const char *what)
 {
     if (!in->options.is_quiet)
@@ -113,6 +122,25 @@ static int find_encoding(struct input *in, const char *path)
     return E_PROTO;
 }
 
+/* Reads the whole file once more, by a descriptor of its own, for the dialect of its escapes. */
+static bool look_for_escapes(void *arg, struct escapes_votes *out)
+{
+    const struct input *in = arg;
+    char path[40];
+    (void)snprintf(path, sizeof path, "/proc/self/fd/%d", in->fd); /* fits */
+    int fd = in->is_stream ? -1 : open(path, O_RDONLY | O_CLOEXEC);
+    struct unpack *u = fd >= 0 ? unpack_create(fd) : NULL;
+    char *buffer = u ? mem_try_alloc(CHUNK) : NULL;
+    ssize_t n = buffer ? 1 : -ENOMEM;
+    while (n > 0 && (n = unpack_read(u, buffer, CHUNK)) > 0)
+        escapes_vote(out, slice_of(buffer, (size_t)n));
+    mem_free(buffer);
+    unpack_destroy(u);
+    if (fd >= 0)
+        (void)close(fd); /* only read from */
+    return n == 0 || n == E_DAMAGE; /* as far as it can be unpacked */
+}
+
 static int prepare(struct input *in, const char *path, struct registry *registry)
 {
     in->buffer = mem_try_alloc(BUFFER);
@@ -125,7 +153,10 @@ static int prepare(struct input *in, const char *path, struct registry *registry
     if (r < 0 || !in->encoding)
         return r;
     r = decoder_create(in->encoding, &in->decoder);
-    return r < 0 ? refuse(in, r, "") : 0;
+    if (r < 0)
+        return refuse(in, r, "");
+    decoder_set_escapes(in->decoder, in->options.escapes, look_for_escapes, in);
+    return 0;
 }
 
 static int open_fd(struct input *in, const char *path, int spool_fd)

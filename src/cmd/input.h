@@ -13,12 +13,20 @@
 
 struct input_options {
     const struct encoding *encoding; /* NULL = told from the first bytes, then from the file's name */
+    enum escapes escapes;            /* of quoted values of ULM and BP */
     unsigned builder_flags;          /* BUILDER_KEEP_RAW or 0; text is borrowed in any case */
     bool keep_going;
     uint64_t
         show_max;  /* with keep_going: bad units that are reported; the others are only counted. 0 = all */
     bool is_quiet; /* bad units are skipped, and nothing is reported: another pass does that */
 };
+
+/* For tables of options. */
+#define INPUT_ESCAPES_HELP \
+    "quoted values of ulm and bp: `plain`: a backslash is itself but before `\"` and `\\\\`; `c`: `\\n`, `\\t` and " \
+    "`\\r` are escapes, too, as NetLogger's libraries and dCache write them; `auto` (default): what most values of the file show"
+/* text, or NULL for auto. False: said. */
+bool input_escapes(const char *text, enum escapes *out);
 
 struct input;
 

@@ -14,6 +14,7 @@ struct stream_options {
     const struct encoding *format; /* NULL = by the output's name, else the command's own */
     const struct encoding *input;  /* NULL = told from each input */
     const char *output;            /* NULL = standard output */
+    const char *escapes;           /* NULL = auto */
     const char *columns;           /* csv: names separated by commas; NULL = all there are */
     struct filter_options filter;
     bool keep_going, quiet, verbose;
@@ -30,6 +31,7 @@ struct stream_options {
         "names the format unless `--format` does"), \
     STREAM_OPTION(0, "input", OPTION_INPUT, "FORMAT", input, \
         "the inputs have this format; otherwise it is told from each one's first bytes"), \
+    STREAM_OPTION(0, "escapes", OPTION_TEXT, "DIALECT", escapes, INPUT_ESCAPES_HELP), \
     STREAM_OPTION('w', "where", OPTION_TEXT, "EXPR", filter.where, \
         "only events for which EXPR is true: a WHERE clause of SQL on `time`, `host`, `prog`, `level`, " \
         "`name` and the fields, as in `level <= 'warning' AND size > 1000`"), \
@@ -47,6 +49,7 @@ struct stream_options {
 /* One command's run over its inputs. */
 struct stream {
     const struct stream_options *options;
+    enum escapes escapes;
     unsigned builder_flags;
     char **files; /* borrowed */
     size_t n_files;

@@ -33,7 +33,9 @@ struct batch_origin {
 struct batch {
     struct batch_origin origin;
     const struct event *events;
-    const struct slice *raw; /* per event the encoded bytes it came from, if the builder kept them; or NULL */
+    /* Per event the encoded bytes it came from, if the builder kept them; or NULL. Empty: they must not be copied, as
+     * they would not give this event again. */
+    const struct slice *raw;
     size_t n;
     struct slice block; /* the block (event/block.h) that it came as, where that was copied; else empty */
     size_t size_bytes;  /* memory held */

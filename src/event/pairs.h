@@ -8,7 +8,8 @@
  * NaN, Inf and -Inf are float, all else is text. Written so only if made of A-Z a-z 0-9 . - alone; read so
  *           whatever its characters, because NetLogger and GridFTP write / : [ , bare.
  *   "..."   always text: the quotes tell "5" from 5. \" and \\ are escapes; a backslash before anything else
- *           is itself, because others write C:\temp.
+ *           is itself, because others write C:\temp, or it is an escape as of C: escapes.h tells the two dialects
+ *           apart.
  * What a quoted text can't carry has a marker at its front:
  *   "%b:AAE="   bytes, in base64
  *   "%e:a%0Ab"  text with control characters, which, as '%', are %XX
@@ -30,6 +31,7 @@
 #include "base/slice.h"
 #include "base/strbuf.h"
 #include "event/encoding.h"
+#include "event/escapes.h"
 #include "event/line.h"
 #include "event/prepared.h"
 
@@ -86,6 +88,11 @@ enum { PAIRS_GUESSES = 32, PAIRS_LEVEL_TEXT = 16 };
 struct pairs_reader {
     struct line_reader lines;
     const struct pairs_dialect *dialect;
+    enum escapes escapes; /* ESCAPES_AUTO: until the first value that needs to know */
+    escapes_look look;    /* NULL: what is buffered must do */
+    void *look_arg;
+    struct slice buffered; /* from the line at hand on */
+    bool has_c;            /* the line at hand has escapes of C: as it stands it means something else elsewhere */
     struct pairs_second second;
     char level_text[PAIRS_LEVEL_TEXT]; /* the level read last and what it means */
     uint8_t level_n, level;
@@ -102,6 +109,9 @@ struct pairs_reader {
 /* decoder_ops.step */
 int pairs_step(void *state, struct slice data, bool at_end, struct batch_builder *out, size_t *used,
                struct diag *why);
+
+/* decoder_ops.set_escapes */
+void pairs_set_escapes(void *state, enum escapes escapes, escapes_look look, void *arg);
 
 /* For parse_time. True when text is the same second as last (the first second_n bytes are equal) with a
  * fraction of 1 to 9 digits and nothing more; *digits says how many. */

@@ -597,7 +597,8 @@ static int open_loop(struct gateway *g, struct diag *why)
                                     .workers = g->workers,
                                     .control = g->control,
                                     .access = g->access,
-                                    .max = g->options.connections_max};
+                                    .max = g->options.connections_max,
+                                    .escapes = g->options.escapes};
     return 0;
 }
 

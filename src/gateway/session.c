@@ -617,6 +617,7 @@ static void start_lines(struct session *s, const char *encoding)
         close_soon(s);
         return;
     }
+    decoder_set_escapes(s->decoder, s->all->escapes, NULL, NULL);
     s->state = SESSION_LINES;
     unlimit(s);
     stream_set_input_max(s->io, DECODE_UNIT_MAX);

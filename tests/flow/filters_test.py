@@ -4,7 +4,7 @@
 
     filters_test.py CASE gridline gridline-agent gridline-gateway SOURCE"""
 import json
-import os
+import socket
 import subprocess
 import sys
 import time
@@ -61,6 +61,61 @@ def case_netsolve(work):
     wait_for(lambda: edges() == want, "the edges")
     assert agent.stop() == 0, agent.log()
     assert gateway.stop() == 0
+
+
+def convert(*argv, code=OK, **kw):
+    out = subprocess.run([GRIDLINE, "convert", *argv], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **kw)
+    assert out.returncode == code, (out.returncode, out.stderr, out.stdout[-300:])
+    return [json.loads(line) for line in out.stdout.splitlines()], out.stderr
+
+
+def as_dcache(text):
+    """As dCache's NetLogger lines quote a value."""
+    return '"' + text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n").replace("\r", "\\r") + '"'
+
+
+def as_others(text):
+    """As those who only think of quotes."""
+    return '"' + text.replace('"', '\\"') + '"'
+
+
+def case_escapes(work):
+    """Files of both dialects: every value as its writer meant it, by convert, import, merge and a gateway; a file shows which it has
+    wherever in it the evidence is."""
+    c = ["one\ntwo", "tab\\t is two characters", "C:\\temp\\new", 'a "quoted" word', "end\r\n", "no escapes"] * 5000
+    plain = ["C:\\temp\\new", "rate\\nominal", "\\d+ \\w*", 'a "quoted" word', "no escapes"] * 5000
+    plain[:2000] = ["rate\\nominal"] * 2000  # as in the other dialect, for longer than a buffer
+    values = {"c": c, "plain": plain}
+    for name, quote in (("c", as_dcache), ("plain", as_others)):
+        for ending, line in (("bp", "ts=2026-11-15T21:20:{:02}Z event=e host=h prog=p n={} m={}\n"),
+                             ("ulm", "DATE=202611152120{:02} HOST=h PROG=p LVL=Info NL.EVNT=e n={} m={}\n")):
+            with open(f"{work}/{name}.{ending}", "w", newline="") as f:
+                f.writelines(line.format(i % 60, i, quote(v)) for i, v in enumerate(values[name]))
+    subprocess.run(["gzip", "-k", f"{work}/c.bp", f"{work}/plain.ulm"], check=True)
+    for name, path in (("c", "c.bp"), ("c", "c.ulm"), ("c", "c.bp.gz"), ("plain", "plain.bp"), ("plain", "plain.ulm"), ("plain", "plain.ulm.gz")):
+        events, _ = convert(f"{work}/{path}")
+        wrong = [(e["m"], v) for e, v in zip(events, values[name], strict=True) if e["m"] != v]
+        assert not wrong, (path, len(wrong), wrong[:3])
+    other, _ = convert("--escapes", "plain", f"{work}/c.bp")
+    assert other[0]["m"] == "one\\ntwo" and other[2]["m"] == "C:\\temp\\new", other[:3]
+    forced, _ = convert("--escapes", "c", "-", input='ts=1 event=e m="a\\tb"\n')
+    assert forced[0]["m"] == "a\tb", forced
+    convert("--escapes", "d", f"{work}/c.bp", code=USAGE)
+
+    # Merged, lines of both are of one dialect.
+    subprocess.run([GRIDLINE, "merge", "-q", "-o", f"{work}/both.bp", f"{work}/c.bp", f"{work}/plain.bp"], check=True)
+    events, _ = convert(f"{work}/both.bp")
+    assert sorted(e["m"] for e in events) == sorted(c + [v.replace("\\\\", "\\") for v in plain])
+
+    gateway = Gateway(GATEWAY, work, "gateway", "127.0.0.1:0", settings=["escapes=c"]).start()
+    out = subprocess.run([GRIDLINE, "import", "-q", "--gateway", "unix:" + gateway.socket, f"{work}/c.ulm"], stdout=subprocess.PIPE)
+    assert out.returncode == OK
+    host, port = gateway.addresses[0].removeprefix("tcp://").rsplit(":", 1)
+    with socket.create_connection((host, int(port))) as s:
+        s.sendall(b'ULM\0    DATE=20261115212028 HOST=h PROG=p LVL=Info NL.EVNT=line m="a\\nb"\n')
+    wait_for(lambda: gateway.events("line"), "the line")
+    assert gateway.events("line")[0]["m"] == "a\nb"
+    assert [e["m"] for e in sorted(gateway.events("e"), key=lambda e: e["n"])] == c
 
 
 if __name__ == "__main__":

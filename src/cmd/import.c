@@ -39,10 +39,11 @@ struct import {
     const char *path;
     int spool; /* -1, or a copy of what can't be read twice */
     uint64_t bad, bytes, size;
+    struct batch_trimmed trimmed;
     int64_t start_ns, drawn_ns;
     /* of all */
     struct import_counts sum;
-    uint64_t sum_bad;
+    uint64_t sum_bad, sum_trimmed;
     size_t missing;
     int failed; /* the target's error; 0: none. Ends the command, where a file's own does not */
 };
@@ -202,6 +203,7 @@ static int transfer(struct import *im, const uint8_t id[16])
     if (r == 0)
         r = end_file(im, in, give_all(im, in));
     im->bytes = input_bytes(in);
+    im->trimmed = input_trimmed(in);
     say_progress_end();
     if (r == 0 && im->bad > SHOW_MAX)
         say_plain("%s: %" PRIu64 " more like these", im->path, im->bad - SHOW_MAX);
@@ -226,6 +228,7 @@ static void add_row(struct import *im, const uint8_t id[16], const struct import
     args_add_uint(row, "too_old", n->too_old);
     args_add_uint(row, "refused", n->refused);
     args_add_uint(row, "bad", im->bad);
+    args_add_uint(row, "trimmed", im->trimmed.events);
     args_add_uint(row, "bytes", im->bytes);
     args_add(row, SLICE_LIT("seconds"),
              value_float((double)(clock_mono_ns() - im->start_ns) / (double)NS_PER_S));
@@ -244,6 +247,13 @@ static void account(struct import *im, const uint8_t id[16])
     im->sum.too_old += n.too_old;
     im->sum.refused += n.refused;
     im->sum_bad += im->bad;
+    im->sum_trimmed += im->trimmed.events;
+    if (im->trimmed.events) {
+        struct strbuf where = {0};
+        strbuf_printf(&where, "%s: ", im->path);
+        input_say_trimmed(strbuf_failed(&where) ? "" : where.p, im->trimmed);
+        strbuf_fini(&where);
+    }
     if (n.refused)
         say("%s: %" PRIu64 " events were refused: %s", im->path, n.refused, n.said);
     if (n.too_old)
@@ -257,6 +267,7 @@ static int import_file(struct import *im, const char *path)
     im->path = path;
     im->spool = -1;
     im->bad = im->bytes = 0;
+    im->trimmed = (struct batch_trimmed){0};
     im->size = input_size_of(path);
     im->start_ns = im->drawn_ns = clock_mono_ns();
     if (!input_can_rewind(path)) {
@@ -286,7 +297,7 @@ static int exit_of(const struct import *im, int r, size_t n_files)
         return EXIT_FAILED;
     if (im->missing == n_files)
         return EXIT_NOT_FOUND;
-    bool is_part = im->missing || im->sum_bad || im->sum.too_old || im->sum.refused;
+    bool is_part = im->missing || im->sum_bad || im->sum_trimmed || im->sum.too_old || im->sum.refused;
     return is_part ? EXIT_PARTLY : EXIT_OK;
 }
 
@@ -309,7 +320,7 @@ static int import_files(struct import *im, struct operands files)
 
 static const struct table_column columns[] = {
     {"file", 0},    {"events", 0},  {"stored", 0}, {"again", 0},
-    {"too_old", 0}, {"refused", 0}, {"bad", 0},    {NULL, 0},
+    {"too_old", 0}, {"refused", 0}, {"bad", 0},    {"trimmed", 0}, {NULL, 0},
 };
 
 static int prepare(struct import *im, struct table_options *report)
@@ -400,7 +411,8 @@ const struct verb verb_import = {
         "What can't be read is reported as `file:line: reason`, the first few of each file, and left out.\n"
         "The report has a row a file: `events` that were read, of them `stored`, there before (`again`), "
         "`too_old`, "
-        "`refused`; and units that could not be read (`bad`). Ends with 4 if something was left out, with 3 "
+        "`refused`; units that could not be read (`bad`); and events of which a field was left out that is over a limit "
+        "(`trimmed`; the field `dropped_fields` names it). Ends with 4 if something was left out, with 3 "
         "if no "
         "file could be read.",
     .operand_kind = OPERAND_FILES,

@@ -52,6 +52,14 @@ bool input_escapes(const char *text, enum escapes *out)
     return false;
 }
 
+void input_say_trimmed(const char *where, struct batch_trimmed trimmed)
+{
+    if (trimmed.events)
+        say_plain("%s%" PRIu64 " fields of %" PRIu64 " events are over a limit (%d KiB of text, %d fields, %d KiB an event) and "
+                  "were left out; the field " EVENT_DROPPED_FIELD " names them",
+                  where, trimmed.fields, trimmed.events, EVENT_TEXT_MAX >> 10, EVENT_FIELDS_MAX, EVENT_SIZE_MAX >> 10);
+}
+
 static int refuse(const struct input *in, int code, const char *what)
 {
     if (!in->options.is_quiet)
@@ -145,7 +153,7 @@ static int prepare(struct input *in, const char *path, struct registry *registry
 {
     in->buffer = mem_try_alloc(BUFFER);
     in->unpack = unpack_create(in->fd);
-    in->builder = batch_builder_create(registry, BUILDER_BORROW | in->options.builder_flags);
+    in->builder = batch_builder_create(registry, BUILDER_BORROW | BUILDER_TRIM | in->options.builder_flags);
     if (!in->buffer || !in->unpack || !in->builder)
         return refuse(in, -ENOMEM, "");
     batch_builder_limit(in->builder, BATCH_EVENTS, 8 << 20);
@@ -281,6 +289,11 @@ uint64_t input_bytes(const struct input *in)
 uint64_t input_bad(const struct input *in)
 {
     return in->bad;
+}
+
+struct batch_trimmed input_trimmed(const struct input *in)
+{
+    return in->builder ? batch_builder_trimmed(in->builder) : (struct batch_trimmed){0};
 }
 
 bool input_is_stream(const struct input *in)

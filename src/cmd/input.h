@@ -28,6 +28,9 @@ struct input_options {
 /* text, or NULL for auto. False: said. */
 bool input_escapes(const char *text, enum escapes *out);
 
+/* Says, if there were any, how many fields over a limit were left out; where is "", or "FILE: ". */
+void input_say_trimmed(const char *where, struct batch_trimmed trimmed);
+
 struct input;
 
 /* Borrows path and registry. Errors (-errno, E_PROTO when the encoding can't be told) have been reported.
@@ -42,6 +45,7 @@ int input_next(struct input *in, const struct batch **out);
 const struct encoding *input_encoding(const struct input *in); /* NULL: the input is empty */
 uint64_t input_bytes(const struct input *in);                  /* read of the file so far */
 uint64_t input_bad(const struct input *in);                    /* units skipped so far */
+struct batch_trimmed input_trimmed(const struct input *in); /* events with fields over a limit, which were left out */
 bool input_is_stream(const struct input *in);                  /* not a file: bytes may come slowly */
 
 /* The size of a regular file, 0 for anything else: for the progress line. */

@@ -92,6 +92,8 @@ static int read_all(struct stream *s, const struct input_options *options, strea
         }
         r = read_one(s, in, sink, ctx);
         s->bad += input_bad(in);
+        s->trimmed.events += input_trimmed(in).events;
+        s->trimmed.fields += input_trimmed(in).fields;
         input_close(in);
         if (r < 0)
             return r;
@@ -108,6 +110,7 @@ int stream_read(struct stream *s, stream_sink sink, void *ctx)
     if (!s->options->quiet)
         say_progress_start("read", s->total_bytes);
     s->bytes = s->events = s->passed = s->bad = s->missing = 0;
+    s->trimmed = (struct batch_trimmed){0};
     int r = read_all(s, &options, sink, ctx);
     say_progress_end();
     return r;
@@ -174,7 +177,9 @@ int stream_report(struct stream *s, const struct output *out, int r)
         say("%" PRIu64 " values had no column and were left out", left_out);
     if (!s->options->quiet && s->bad)
         say("%" PRIu64 " bad %s skipped", s->bad, s->bad == 1 ? "unit was" : "units were");
+    if (!s->options->quiet)
+        input_say_trimmed("", s->trimmed);
     if (!s->options->quiet && s->missing)
         say("%" PRIu64 " of %zu inputs could not be opened", s->missing, s->n_files);
-    return s->bad || s->missing || (left_out && !s->options->columns) ? EXIT_PARTLY : EXIT_OK;
+    return s->bad || s->missing || s->trimmed.events || (left_out && !s->options->columns) ? EXIT_PARTLY : EXIT_OK;
 }

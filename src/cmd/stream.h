@@ -59,6 +59,7 @@ struct stream {
     uint64_t total_bytes; /* of the regular files */
     /* what has been read so far; bad and missing are what makes a command's result a part */
     uint64_t bytes, events, passed, bad, missing;
+    struct batch_trimmed trimmed;
 };
 
 /* No file means standard input. Errors have been reported; the result is an exit code. stream_fini in any

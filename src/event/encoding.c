@@ -59,6 +59,7 @@ int decoder_run(struct decoder *d, struct slice data, bool at_end, struct batch_
             break;
         }
         size_t step = 0;
+        batch_builder_begin(out);
         rc = d->ops->step(d->state, slice_from(data, done), at_end, out, &step, why);
         bool may_stay = rc == -ENOMEM || rc == DECODE_FULL || (rc == 0 && !at_end);
         assert(step <= data.n - done && (step || may_stay));

@@ -125,6 +125,8 @@ static struct slice without_dollar(struct slice key)
 /* The next place for a value: its key is taken from now on. */
 static int add_value(struct ndjson_reader *r, struct slice name, const struct json_item *item, struct value v)
 {
+    if (r->n == EVENT_FIELDS_MAX && (v.type == VALUE_NONE || batch_builder_drop(r->out, name)))
+        return 0; /* of a trimmed event a member without a value is not missed */
     if (r->n == EVENT_FIELDS_MAX)
         return diag_set(r->why, E_LIMIT, json_col(&r->json, item->key.p),
                         "more than %d members, those that are null or objects included", EVENT_FIELDS_MAX);
@@ -313,6 +315,8 @@ static int read_types(struct ndjson_reader *r)
         if (item.kind != JSON_STRING || type_by_name(item.text, &h.type) < 0)
             return refuse(r, E_PROTO, item.at,
                           "a type is one of \"int\", \"uint\", \"float\", \"bool\", \"text\", \"bytes\"");
+        if (r->n_hints == EVENT_FIELDS_MAX && batch_builder_drop(r->out, SLICE_LIT("@")))
+            continue;
         if (r->n_hints == EVENT_FIELDS_MAX)
             return refuse(r, E_LIMIT, item.at, "\"@\" has more members than an event has fields");
         rc = read_name(r, item.key, item.key_escaped, &h.name);

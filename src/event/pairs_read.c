@@ -380,6 +380,8 @@ struct value pairs_bare_value(struct slice s)
 static int add_field(struct pairs_reader *r, const struct scan *s, struct slice name, struct value v,
                      uint32_t col)
 {
+    if (r->n_fields == EVENT_FIELDS_MAX && batch_builder_drop(s->out, name))
+        return 0;
     if (r->n_fields == EVENT_FIELDS_MAX)
         return diag_set(s->why, E_LIMIT, col, "more than %d fields", EVENT_FIELDS_MAX);
     r->fields[r->n_fields] = (struct named_value){name, v};

@@ -161,6 +161,7 @@ static void send_reading(struct logfile *l, struct sensor_out *out)
         value_uint(s->events),
         value_uint(s->skipped),
         value_uint(s->unmatched),
+        value_uint(s->trimmed),
         value_uint(s->refused),
         value_uint(s->gave_up),
         value_uint(s->bad_values),

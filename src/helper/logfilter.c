@@ -155,7 +155,7 @@ static void set_value(struct logfilter *f, struct slice name, struct value v, bo
             f->values[i].value = v;
         return;
     }
-    if (f->n_values < EVENT_FIELDS_MAX)
+    if (f->n_values < LOGFILTER_FIELDS_MAX)
         f->values[f->n_values++] = (struct named_value){name, v};
     else
         f->stats.bad_values++; /* recalled fields may add up to more; the event's own came first */
@@ -302,12 +302,24 @@ static void update_tables(struct logfilter *f, const struct rule *r, int64_t tim
 
 /* ---- records ---- */
 
+static bool is_over_limits(const struct logfilter *f, const struct event_head *head)
+{
+    size_t size = head->name.n + 32;
+    bool is_over = f->n_values > EVENT_FIELDS_MAX;
+    for (size_t i = 0; i < f->n_values && !is_over; i++) {
+        const struct named_value *v = &f->values[i];
+        size_t n = value_is_text(v->value.type) ? v->value.n : 0;
+        size += v->name.n + 8 + n;
+        is_over = n > EVENT_TEXT_MAX || size > EVENT_SIZE_MAX;
+    }
+    return is_over;
+}
+
 static void send(struct logfilter *f, const struct event_head *head, const struct logfilter_sink *sink)
 {
-    if (sink->event(sink->arg, head, f->values, f->n_values) == 0)
-        f->stats.events++;
-    else
-        f->stats.refused++;
+    bool is_taken = sink->event(sink->arg, head, f->values, f->n_values) == 0;
+    f->stats.trimmed += is_taken && is_over_limits(f, head);
+    *(is_taken ? &f->stats.events : &f->stats.refused) += 1;
 }
 
 static void run_rule(struct logfilter *f, const struct rule *r, bool is_cut, int64_t now_ns,

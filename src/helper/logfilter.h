@@ -33,6 +33,7 @@ enum {
     LOGFILTER_TABLES_MAX = 16,
     LOGFILTER_ENTRIES_MAX = 65536,  /* of a table */
     LOGFILTER_ENTRY_MAX = 4 << 10,  /* bytes of one */
+    LOGFILTER_FIELDS_MAX = 1024,    /* of an event, as the sink gets it: more than the model has */
     LOGFILTER_MATCH_STEPS = 200000, /* of PCRE2's, for one pattern on one record */
     LOGFILTER_MATCH_KIB = 1024      /* memory of one match */
 };
@@ -48,6 +49,7 @@ struct logfilter_stats {
     uint64_t events;     /* given to the sink and taken */
     uint64_t skipped;    /* by a skip pattern, or by a rule that only remembers */
     uint64_t unmatched;  /* by no rule (or no prefix) */
+    uint64_t trimmed;    /* events with fields over a limit of the model */
     uint64_t refused;    /* events that the sink did not take */
     uint64_t gave_up;    /* matches that took too many steps */
     uint64_t bad_values; /* times, numbers and levels that are none: sent as text */
@@ -56,7 +58,8 @@ struct logfilter_stats {
     uint64_t unpaired;   /* what a rule wanted to recall was not there */
 };
 
-/* Where events go. Everything is borrowed for the call. E_LIMIT, E_PROTO: not taken. */
+/* Where events go. Everything is borrowed for the call. E_LIMIT, E_PROTO: not taken. Texts may be longer, and fields
+ * more, than an event can have: a builder with BUILDER_TRIM leaves them out and says so. */
 struct logfilter_sink {
     int (*event)(void *arg, const struct event_head *head, const struct named_value *values, size_t n);
     void *arg;

@@ -197,7 +197,7 @@ struct logfilter {
     struct arena scratch; /* texts of the event being made */
     struct strbuf text;   /* one of them while it grows */
     struct strbuf stored;
-    struct named_value values[EVENT_FIELDS_MAX];
+    struct named_value values[LOGFILTER_FIELDS_MAX];
     size_t n_values;
     uint32_t pairs_max; /* of any pattern's groups */
     struct logfilter_stats stats;

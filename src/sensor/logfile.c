@@ -12,6 +12,7 @@ static const struct field reading_fields[] = {
     FIELD("events", UINT, COUNTER, "", "events made of them"),
     FIELD("skipped", UINT, COUNTER, "", "records that the filter wants to pass over"),
     FIELD("unmatched", UINT, COUNTER, "", "records that no rule of the filter matches"),
+    FIELD("trimmed", UINT, COUNTER, "", "events that lost a field over a limit of the model"),
     FIELD("refused", UINT, COUNTER, "", "events over the limits of the model"),
     FIELD("gave_up", UINT, COUNTER, "", "matches that took too many steps"),
     FIELD("bad_values", UINT, COUNTER, "", "times, numbers and levels that are none"),

@@ -118,5 +118,61 @@ def case_escapes(work):
     assert [e["m"] for e in sorted(gateway.events("e"), key=lambda e: e["n"])] == c
 
 
+def case_limits(work):
+    """A field over a limit costs the field, not the event: the event says which, and every path counts it."""
+    big, wide = "x" * 70000, {f"f{i:03}": i for i in range(300)}
+    events = [{"time": 1700000000 + i, "name": "e", "host": "h", "prog": "p", "n": i} for i in range(4)]
+    events[1]["msg"] = big
+    events[2].update(wide)
+    events[3].update({f"part{i}": "y" * 60000 for i in range(6)})
+    ndjson = work + "/in.ndjson"
+    with open(ndjson, "w") as f:
+        f.writelines(json.dumps(e) + "\n" for e in events)
+    ulm = work + "/in.ulm"
+    with open(ulm, "w") as f:
+        for e in events:
+            fields = " ".join(f"{k}={v}" for k, v in e.items() if k not in ("time", "name", "host", "prog"))
+            f.write(f"DATE=20231114221320 HOST=h PROG=p LVL=Info NL.EVNT=e {fields}\n")
+    xml = work + "/in.xml"
+    with open(xml, "w") as f:
+        f.write("<events>")
+        for e in events:
+            fields = "".join(f'<f n="{k}" t="{"text" if isinstance(v, str) else "int"}">{v}</f>' for k, v in e.items()
+                             if k not in ("time", "name", "host", "prog"))
+            f.write(f'<event time="2023-11-14T22:13:20Z" host="h" prog="p" level="info" name="e">{fields}</event>\n')
+        f.write("</events>")
+
+    def check(got):
+        assert [e["n"] for e in got] == [0, 1, 2, 3], got
+        assert "dropped_fields" not in got[0] and "msg" not in got[1] and got[1]["dropped_fields"] == "msg", got[1]
+        kept = [k for k in got[2] if k.startswith("f")]
+        assert kept == sorted(wide)[:len(kept)] and len(kept) == 254, len(kept)  # n and the mark are two more
+        assert sorted(kept + got[2]["dropped_fields"].split(",")) == sorted(wide), got[2]["dropped_fields"]
+        assert got[3]["part3"] == "y" * 60000 and got[3]["dropped_fields"] == "part4,part5", got[3].keys()
+
+    for path in (ndjson, ulm, xml):
+        got, said = convert(path, code=PARTLY)
+        check(got)
+        assert "of 3 events are over a limit" in said, said
+    subprocess.run([GRIDLINE, "merge", "-q", "-t", "ndjson", "-o", work + "/merged.ndjson", ndjson], check=False)
+    check(convert(work + "/merged.ndjson")[0])
+
+    gateway = Gateway(GATEWAY, work, "gateway", "127.0.0.1:0").start()
+    out = subprocess.run([GRIDLINE, "import", "--gateway", "unix:" + gateway.socket, "--format", "json", ndjson],
+                         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    row = json.loads(out.stdout)
+    assert out.returncode == PARTLY and row["stored"] == 4 and row["trimmed"] == 3, (row, out.stderr)
+    check(sorted(gateway.events("e"), key=lambda e: e["n"]))
+    host, port = gateway.addresses[0].removeprefix("tcp://").rsplit(":", 1)
+    with socket.create_connection((host, int(port))) as s, open(ulm, "rb") as f:
+        s.sendall(f.read())
+    wait_for(lambda: len(gateway.events("e")) == 8, "the lines")
+    check(sorted(gateway.events("e"), key=lambda e: e["n"])[1::2])
+    assert gateway.stop() == 0
+    with open(gateway.folder + "/ledger.json") as f:
+        ledger = json.load(f)["ledger"]
+    assert ledger["trimmed_events"] == 3 and ledger["trimmed_fields"] == 49, {k: v for k, v in ledger.items() if k != "accounts"}
+
+
 if __name__ == "__main__":
     grid.main(globals(), sys.argv)

@@ -28,7 +28,7 @@ static void prepare(const struct encoding *enc)
     batch_builder_destroy(builder);
     registry_destroy(registry);
     registry = registry_create();
-    builder = batch_builder_create(registry, 0);
+    builder = batch_builder_create(registry, BUILDER_TRIM);
     require(registry && builder && decoder_create(enc, &decoder) == 0 && encoder_create(enc, &encoder) == 0);
 }
 

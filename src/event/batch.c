@@ -255,6 +255,11 @@ static void change_to_bytes(struct batch_builder *b, const struct named_value **
     b->changed[i].value.type = VALUE_BYTES;
 }
 
+bool batch_builder_trims(const struct batch_builder *b)
+{
+    return b->flags & BUILDER_TRIM;
+}
+
 bool batch_builder_drop(struct batch_builder *b, struct slice field)
 {
     struct slice name = text_is_name(field) ? field : SLICE_LIT("?");

@@ -92,6 +92,7 @@ int batch_builder_add_known(struct batch_builder *b, const struct event_head *he
                             const struct schema *schema, const struct value *values, struct diag *why);
 /* For decoders that have no room for a field. True: the builder trims; the event that is added next counts and names it.
  * False: it is to be refused. batch_builder_begin forgets fields of an event that was not added. */
+bool batch_builder_trims(const struct batch_builder *b);
 bool batch_builder_drop(struct batch_builder *b, struct slice field);
 void batch_builder_begin(struct batch_builder *b);
 struct batch_trimmed batch_builder_trimmed(const struct batch_builder *b);

@@ -125,8 +125,11 @@ static struct slice without_dollar(struct slice key)
 /* The next place for a value: its key is taken from now on. */
 static int add_value(struct ndjson_reader *r, struct slice name, const struct json_item *item, struct value v)
 {
-    if (r->n == EVENT_FIELDS_MAX && (v.type == VALUE_NONE || batch_builder_drop(r->out, name)))
-        return 0; /* of a trimmed event a member without a value is not missed */
+    if (r->n == EVENT_FIELDS_MAX && batch_builder_trims(r->out)) {
+        if (v.type != VALUE_NONE) /* a member without a value is not missed */
+            (void)batch_builder_drop(r->out, name);
+        return 0;
+    }
     if (r->n == EVENT_FIELDS_MAX)
         return diag_set(r->why, E_LIMIT, json_col(&r->json, item->key.p),
                         "more than %d members, those that are null or objects included", EVENT_FIELDS_MAX);

@@ -33,6 +33,7 @@ struct import {
     struct registry *registry;
     struct filter *filter;
     enum escapes escapes;
+    int year;
     struct table *table;
     struct args_writer row;
     /* of the file at hand */
@@ -80,7 +81,7 @@ static void hash_word(XXH3_state_t *state, const char *word)
     (void)XXH3_128bits_update(state, word, strlen(word) + 1); /* fails only without a state */
 }
 
-/* What --host, --prog and --escapes say is part of what the events are: the same file of two hosts is two files. */
+/* What --host, --prog, --escapes and --filter say is part of what the events are: the same file of two hosts is two files. */
 static void hash_options(XXH3_state_t *state, const struct import *im)
 {
     const struct import_options *o = im->options;
@@ -90,6 +91,12 @@ static void hash_options(XXH3_state_t *state, const struct import *im)
     }
     if (im->escapes != ESCAPES_AUTO)
         hash_word(state, im->escapes == ESCAPES_C ? "escapes=c" : "escapes=plain");
+    if (o->log_filter) {
+        hash_word(state, "filter");
+        hash_word(state, o->log_filter);
+        hash_word(state, o->zone);
+        hash_word(state, o->year);
+    }
 }
 
 static int file_id(struct import *im, uint8_t id[16])
@@ -148,7 +155,8 @@ static void draw(struct import *im, const struct input *in)
 static struct input_options reading(const struct import *im)
 {
     return (struct input_options){
-        .encoding = im->options->input, .escapes = im->escapes, .keep_going = !im->options->is_strict, .show_max = SHOW_MAX};
+        .encoding = im->options->input, .escapes = im->escapes, .filter = im->options->log_filter,
+        .zone = im->options->zone, .year = im->year, .keep_going = !im->options->is_strict, .show_max = SHOW_MAX};
 }
 
 /* --strict: is there anything that can't be read? Then nothing of it is given. */
@@ -332,7 +340,8 @@ static int prepare(struct import *im, struct table_options *report)
         say("--archive and --gateway do not go together; leave one out");
         return EXIT_USAGE;
     }
-    if (!table_format(o->format, &report->encoding) || !input_escapes(o->escapes, &im->escapes))
+    if (!table_format(o->format, &report->encoding) || !input_escapes(o->escapes, &im->escapes) ||
+        !input_year(o->year, &im->year))
         return EXIT_USAGE;
     if (filter_create(&fill, 0, &im->filter, &why) < 0) {
         say("%s", why.message);
@@ -375,6 +384,9 @@ static const struct option_spec table[] = {
     {0, "host", OPTION_TEXT, "NAME", offsetof(struct import_options, host), "for events without a host"},
     {0, "prog", OPTION_TEXT, "NAME", offsetof(struct import_options, prog), "for events without a program"},
     {0, "escapes", OPTION_TEXT, "DIALECT", offsetof(struct import_options, escapes), INPUT_ESCAPES_HELP},
+    {0, "filter", OPTION_TEXT, "FILTER", offsetof(struct import_options, log_filter), INPUT_FILTER_HELP},
+    {0, "zone", OPTION_TEXT, "ZONE", offsetof(struct import_options, zone), INPUT_ZONE_HELP},
+    {0, "year", OPTION_TEXT, "YEAR", offsetof(struct import_options, year), INPUT_YEAR_HELP},
     {0, "strict", OPTION_FLAG, NULL, offsetof(struct import_options, is_strict),
      "nothing of a file goes in if some of it can't be read, and none of the files behind it"},
     {0, "timeout", OPTION_DURATION, "TIME", offsetof(struct import_options, timeout_ns),
@@ -389,6 +401,7 @@ static const struct example examples[] = {
     {"gridline import app.ulm.gz app.ulm", "Two logs to this host's gateway, and so into its archive"},
     {"gridline import --archive /srv/archive --host node7 old/*.log",
      "Into a folder, with the host they lack"},
+    {"gridline import --filter access --host web1 access.log.1", "A web server's log, by a filter (docs/filters.md)"},
     {"gridline import --format json - < events.ndjson", "From a pipe; the report is for a program"},
     {NULL, NULL},
 };

@@ -96,7 +96,7 @@ static int add_events(void *ctx, const struct input *in, const struct batch *eve
     struct merge *m = ctx;
     int r;
     if (!m->format) /* neither named nor in the output's ending: that of the first input */
-        m->format = input_encoding(in);
+        m->format = input_encoding(in) ? input_encoding(in) : encoding_by_name(SLICE_LIT("ndjson"));
     if (!m->format->is_lines)
         r = add_rows(m, events);
     else if (input_encoding(in) == m->format)

@@ -23,7 +23,7 @@ int stream_init(struct stream *s, const struct stream_options *options, struct o
         s->spools[i] = -1;
         s->total_bytes += input_size_of(s->files[i]);
     }
-    if (!input_escapes(options->escapes, &s->escapes))
+    if (!input_escapes(options->escapes, &s->escapes) || !input_year(options->year, &s->year))
         return EXIT_USAGE;
     s->registry = registry_create();
     if (!s->registry) {
@@ -104,7 +104,7 @@ static int read_all(struct stream *s, const struct input_options *options, strea
 int stream_read(struct stream *s, stream_sink sink, void *ctx)
 {
     struct input_options options = {.encoding = s->options->input,
-                                    .escapes = s->escapes,
+                                    .escapes = s->escapes, .filter = s->options->log_filter, .zone = s->options->zone, .year = s->year,
                                     .builder_flags = s->builder_flags,
                                     .keep_going = s->options->keep_going};
     if (!s->options->quiet)
@@ -129,7 +129,7 @@ static int note_schemas(void *ctx, const struct input *in, const struct batch *e
 static int scan_schemas(struct stream *s, struct schemas *out)
 {
     struct input_options options = {
-        .encoding = s->options->input, .escapes = s->escapes, .keep_going = true, .is_quiet = true};
+        .encoding = s->options->input, .escapes = s->escapes, .filter = s->options->log_filter, .zone = s->options->zone, .year = s->year, .keep_going = true, .is_quiet = true};
     for (size_t i = 0; i < s->n_files; i++) {
         if (input_can_rewind(s->files[i]))
             continue;

@@ -15,6 +15,7 @@ struct stream_options {
     const struct encoding *input;  /* NULL = told from each input */
     const char *output;            /* NULL = standard output */
     const char *escapes;           /* NULL = auto */
+    const char *log_filter, *zone, *year; /* of logs; NULL = not given */
     const char *columns;           /* csv: names separated by commas; NULL = all there are */
     struct filter_options filter;
     bool keep_going, quiet, verbose;
@@ -32,6 +33,9 @@ struct stream_options {
     STREAM_OPTION(0, "input", OPTION_INPUT, "FORMAT", input, \
         "the inputs have this format; otherwise it is told from each one's first bytes"), \
     STREAM_OPTION(0, "escapes", OPTION_TEXT, "DIALECT", escapes, INPUT_ESCAPES_HELP), \
+    STREAM_OPTION(0, "filter", OPTION_TEXT, "FILTER", log_filter, INPUT_FILTER_HELP), \
+    STREAM_OPTION(0, "zone", OPTION_TEXT, "ZONE", zone, INPUT_ZONE_HELP), \
+    STREAM_OPTION(0, "year", OPTION_TEXT, "YEAR", year, INPUT_YEAR_HELP), \
     STREAM_OPTION('w', "where", OPTION_TEXT, "EXPR", filter.where, \
         "only events for which EXPR is true: a WHERE clause of SQL on `time`, `host`, `prog`, `level`, " \
         "`name` and the fields, as in `level <= 'warning' AND size > 1000`"), \
@@ -50,6 +54,7 @@ struct stream_options {
 struct stream {
     const struct stream_options *options;
     enum escapes escapes;
+    int year;
     unsigned builder_flags;
     char **files; /* borrowed */
     size_t n_files;

@@ -203,6 +203,8 @@ static int64_t record_time(struct logfilter *f, struct slice time_group, int64_t
 {
     const struct capture *c = find_capture(f, time_group);
     int64_t t;
+    f->zone.has_after = f->has_last_time;
+    f->zone.after_ns = f->last_time_ns;
     if (c && parse_time(f, c->text, now_ns, &t)) {
         f->last_time_ns = t;
         f->last_read_ns = now_ns;
@@ -322,6 +324,14 @@ static void send(struct logfilter *f, const struct event_head *head, const struc
     *(is_taken ? &f->stats.events : &f->stats.refused) += 1;
 }
 
+/* Short names and full ones are the same where what both have is. */
+static bool is_same_host(struct slice a, struct slice b)
+{
+    struct slice *longer = a.n > b.n ? &a : &b, *shorter = a.n > b.n ? &b : &a;
+    return slice_eq_nocase(slice_of(longer->p, shorter->n), *shorter) &&
+           (longer->n == shorter->n || longer->p[shorter->n] == '.');
+}
+
 static void run_rule(struct logfilter *f, const struct rule *r, bool is_cut, int64_t now_ns,
                      const struct logfilter_sink *sink)
 {
@@ -338,6 +348,13 @@ static void run_rule(struct logfilter *f, const struct rule *r, bool is_cut, int
         set_value(f, SLICE_LIT("truncated"), value_bool(true), true);
     if (!expand_whole(f, &r->prog, &head.prog))
         head.prog = slice_of("", 0);
+    if (!expand_whole(f, &r->host, &head.host))
+        head.host = slice_of("", 0);
+    if (f->own_host.p) { /* who sends it may only speak for his own host */
+        if (head.host.n && !is_same_host(head.host, f->own_host))
+            set_value(f, SLICE_LIT("target"), value_text(head.host), false);
+        head.host = slice_of("", 0);
+    }
     if (r->emits)
         send(f, &head, sink);
     else

@@ -41,7 +41,9 @@ enum {
 struct logfilter;
 
 struct logfilter_options {
-    const char *zone; /* of times that have none: local, utc, +02:00; NULL: as the filter says */
+    const char *zone; /* of times that have none: local, utc, +02:00, Europe/Berlin; NULL: as the filter says */
+    int year;         /* of the first record where times have none; 0: as the filter says */
+    const char *own_host; /* what a filter has as another host is the event's target; NULL: it is the event's host */
 };
 
 struct logfilter_stats {
@@ -71,6 +73,8 @@ int logfilter_parse(struct slice text, const char *name, const struct logfilter_
                     struct logfilter **out, struct diag *why);
 int logfilter_load(const char *path, const struct logfilter_options *o, struct logfilter **out,
                    struct diag *why);
+/* filter is a path, or a name that is looked for in /etc/gridline/filters and then among those installed. */
+int logfilter_find(const char *filter, const struct logfilter_options *o, struct logfilter **out, struct diag *why);
 /* Only looks whether the file can be used. */
 int logfilter_check(const char *path, struct diag *why);
 /* The filter for those who have none: each line is the field text of an event of that name. */

@@ -13,21 +13,32 @@
 
 /* ---- times: logfilter_time.c ---- */
 
-struct logtime_zone {
-    bool is_local;    /* as the system's zone has it; else offset_s */
-    int64_t offset_s; /* east of UTC */
-    /* What local time was for the hour last asked for: zones change on the hour. */
-    int64_t cached_hour, cached_offset_s;
-    bool is_cached;
+enum { LOGTIME_CHANGES_MAX = 512 }; /* two a year, and more where they follow the moon */
+
+/* From this second, UTC, on the zone is so far east. */
+struct logtime_change {
+    int64_t from_s, offset_s;
 };
 
-/* local, utc or ±HH:MM. */
+/* The zone of times that have none, and what tells the year and the hour of those that are in doubt. */
+struct logtime_zone {
+    int64_t offset_s; /* east of UTC, before the first change */
+    struct logtime_change changes[LOGTIME_CHANGES_MAX];
+    size_t n_changes;
+    int year;         /* of the first record, where times have no year; 0: told from when the log was read */
+    bool has_after;   /* the time of the record before: */
+    int64_t after_ns;
+};
+
+/* local, utc, ±HH:MM, or a zone of the system's (Europe/Berlin), whose changes from 1970 to 2100 are looked up now. Not
+ * while other threads run: the process's TZ is another for a moment. */
 int logtime_zone_parse(struct slice s, struct logtime_zone *out);
 /* Can the format be used? E_PROTO: *bad is the first letter behind a % that is none of ours. */
 int logtime_check(const char *format, char *bad);
-/* All of text must be in the format. A year that the format lacks is the one that brings it nearest to
- * now_ns. */
-int logtime_parse(const char *format, struct slice text, struct logtime_zone *zone, int64_t now_ns,
+/* All of text must be in the format. A year that the format lacks is zone->year, or the next where time would go back by
+ * more than half a year from after_ns; without zone->year it is the last that does not bring it more than a day
+ * behind now_ns. */
+int logtime_parse(const char *format, struct slice text, const struct logtime_zone *zone, int64_t now_ns,
                   int64_t *out);
 
 /* ---- values: logfilter_value.c ---- */
@@ -135,7 +146,7 @@ struct table_use {
 struct rule {
     struct slice label; /* the section's title */
     struct pattern_list match;
-    struct template name, level, prog, id, target;
+    struct template name, level, host, prog, id, target;
     enum logvalue_type id_type;
     struct slice time_group;
     struct typed_template *fields;
@@ -168,6 +179,7 @@ struct logfilter {
     size_t n_time_formats;
     struct logtime_zone zone;
     enum time_missing time_missing;
+    struct slice own_host; /* p not NULL: another host is the event's target, and no event has a host */
     struct slice unmatched;    /* name of its event; empty = dropped */
     struct level_of *levels;
     size_t n_levels;

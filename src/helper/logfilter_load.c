@@ -16,6 +16,10 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#ifndef GRIDLINE_FILTERS
+#error "the build says where filters are installed"
+#endif
+
 struct loading {
     const char *name;
     struct diag *why;
@@ -258,7 +262,7 @@ static int check_zone(cfg_t *cfg, cfg_opt_t *opt)
 {
     struct logtime_zone zone;
     if (logtime_zone_parse(last_value(opt), &zone) < 0)
-        return fail_at(cfg->line, E_PROTO, "zone: local, utc or an offset like +02:00");
+        return fail_at(cfg->line, E_PROTO, "zone: local, utc, an offset like +02:00, or a zone like Europe/Berlin");
     return 0;
 }
 
@@ -280,7 +284,11 @@ static int check_duration(cfg_t *cfg, cfg_opt_t *opt)
 
 static int check_range(cfg_t *cfg, cfg_opt_t *opt)
 {
-    long v = cfg_opt_getnint(opt, 0), max = strcmp(opt->name, "max") == 0 ? LOGFILTER_ENTRIES_MAX : 10000;
+    long v = cfg_opt_getnint(opt, 0), max = 10000;
+    if (strcmp(opt->name, "max") == 0)
+        max = LOGFILTER_ENTRIES_MAX;
+    else if (strcmp(opt->name, "year") == 0 && (v < 1970 || v > 2200))
+        return fail_at(cfg->line, E_LIMIT, "year: 1970 to 2200");
     return v >= 1 && v <= max ? 0 : fail_at(cfg->line, E_LIMIT, "%s: 1 to %ld", opt->name, max);
 }
 
@@ -502,11 +510,15 @@ static int take_rule(struct logfilter *f, cfg_t *top, cfg_t *cfg, const struct t
         const char *option;
         struct template *to;
     } templates[] = {
-        {"level", &rule->level}, {"prog", &rule->prog}, {"id", &rule->id}, {"target", &rule->target}};
+        {"level", &rule->level}, {"prog", &rule->prog},     {"id", &rule->id},
+        {"host", &rule->host},   {"target", &rule->target},
+    };
     for (size_t i = 0; r == 0 && i < sizeof templates / sizeof *templates; i++)
         r = take_option(f, rule, line, cfg, templates[i].option, templates[i].to);
     if (r == 0 && rule->prog.n == 0)
         r = take_option(f, rule, line, top, "prog", &rule->prog);
+    if (r == 0 && rule->host.n == 0)
+        r = take_option(f, rule, line, top, "host", &rule->host);
     rule->id_type = type_of(own.v, r == 0 ? own.n : 0, SLICE_LIT("id"));
     if (r == 0)
         r = take_fields(f, top, cfg, rule, &own, line);
@@ -601,7 +613,10 @@ static int take_times(struct logfilter *f, cfg_t *cfg, const struct logfilter_op
     if (f->n_time_formats > LOGFILTER_LIST_MAX)
         return fail_at(1, E_LIMIT, "time_formats: more than %d", LOGFILTER_LIST_MAX);
     if (logtime_zone_parse(slice_str(zone), &f->zone) < 0)
-        return fail_at(1, E_PROTO, "zone %.40s: give local, utc or an offset like +02:00", zone);
+        return fail_at(1, E_PROTO, "zone %.40s: give local, utc, an offset like +02:00, or a zone like Europe/Berlin", zone);
+    f->zone.year = o && o->year ? o->year : (int)cfg_getint(cfg, "year");
+    if (o && o->own_host)
+        f->own_host = arena_copy(&f->arena, slice_str(o->own_host));
     const char *missing = cfg_getstr(cfg, "time_missing");
     f->time_missing = strcmp(missing, "now") == 0 ? TIME_NOW : strcmp(missing, "last") == 0 ? TIME_LAST : TIME_CLOCK;
     f->time_formats = arena_alloc(&f->arena, (f->n_time_formats + 1) * sizeof *f->time_formats);
@@ -650,6 +665,7 @@ static void set_checks(cfg_t *cfg)
         {"fields", check_fields},
         {"time_formats", check_format},
         {"zone", check_zone},
+        {"year", check_range},
         {"time_missing", check_missing},
         {"unmatched", check_event_name},
         {"multiline|start", check_pattern},
@@ -676,6 +692,7 @@ static int parse(struct logfilter *f, char *text, const struct logfilter_options
         CFG_STR_LIST("match", NULL, CFGF_NONE), CFG_STR("name", "", CFGF_NONE),
         CFG_STR("level", "info", CFGF_NONE),    CFG_STR("time", "", CFGF_NONE),
         CFG_STR("prog", "", CFGF_NONE),         CFG_STR("id", "", CFGF_NONE),
+        CFG_STR("host", "", CFGF_NONE),
         CFG_STR("target", "", CFGF_NONE),       CFG_STR_LIST("fields", NULL, CFGF_NONE),
         CFG_STR_LIST("types", NULL, CFGF_NONE), CFG_STR("remember", "", CFGF_NONE),
         CFG_STR_LIST("keep", NULL, CFGF_NONE),  CFG_STR("recall", "", CFGF_NONE),
@@ -702,7 +719,9 @@ static int parse(struct logfilter *f, char *text, const struct logfilter_options
         CFG_STR_LIST("fields", NULL, CFGF_NONE),
         CFG_STR_LIST("time_formats", NULL, CFGF_NONE),
         CFG_STR("zone", "local", CFGF_NONE),
+        CFG_INT("year", 0, CFGF_NONE),
         CFG_STR("time_missing", "now", CFGF_NONE),
+        CFG_STR("host", "", CFGF_NONE),
         CFG_STR("prog", "", CFGF_NONE),
         CFG_STR("unmatched", "", CFGF_NONE),
         CFG_SEC("multiline", multiline, CFGF_MULTI),
@@ -773,6 +792,24 @@ int logfilter_load(const char *path, const struct logfilter_options *o, struct l
     else
         r = logfilter_parse(strbuf_slice(&text), path, o, out, why);
     strbuf_fini(&text);
+    return r;
+}
+
+int logfilter_find(const char *filter, const struct logfilter_options *o, struct logfilter **out, struct diag *why)
+{
+    static const char *const folders[] = {"/etc/gridline/filters", GRIDLINE_FILTERS};
+    struct strbuf path = {0};
+    int r = -ENOENT;
+    if (strchr(filter, '/'))
+        return logfilter_load(filter, o, out, why);
+    for (size_t i = 0; r == -ENOENT && i < sizeof folders / sizeof *folders; i++) {
+        strbuf_reset(&path);
+        strbuf_printf(&path, "%s/%s.conf", folders[i], filter);
+        r = strbuf_failed(&path) ? -ENOMEM : logfilter_load(path.p, o, out, why);
+    }
+    strbuf_fini(&path);
+    if (r == -ENOENT)
+        return diag_set(why, r, 0, "no filter %.60s in %s or %s; give its path", filter, folders[0], folders[1]);
     return r;
 }
 

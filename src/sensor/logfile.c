@@ -47,7 +47,7 @@ static const struct parameter logfile_options[] = {
      false},
     {SETTING_STRING, "from", "end", AT(from), "where to begin the first time: `start` or `end`", false, false},
     {SETTING_STRING, "zone", NULL, AT(zone),
-     "zone of times that have none, in place of the filter's: `local`, `utc`, `+02:00`", false, false},
+     "zone of times that have none, in place of the filter's: `local`, `utc`, `+02:00`, `Europe/Berlin`", false, false},
     {SETTING_DURATION, "grace", "2s", AT(grace_ns),
      "a rotated file must not grow for so long before the next is read", false, false},
     {0},

@@ -3,11 +3,17 @@
 """Other people's logs, as they are: through the sensor logfile of an agent, and through convert and import.
 
     filters_test.py CASE gridline gridline-agent gridline-gateway SOURCE"""
+import datetime
 import json
+import os
+import random
+import shutil
 import socket
 import subprocess
 import sys
+import tempfile
 import time
+import zoneinfo
 
 import grid
 from grid import Agent, Gateway, wait_for
@@ -172,6 +178,123 @@ def case_limits(work):
     with open(gateway.folder + "/ledger.json") as f:
         ledger = json.load(f)["ledger"]
     assert ledger["trimmed_events"] == 3 and ledger["trimmed_fields"] == 49, {k: v for k, v in ledger.items() if k != "accounts"}
+
+
+def filter_of(name):
+    return f"{SOURCE}/share/filters/{name}.conf"
+
+
+def iso(seconds):
+    return time.strftime("%Y-%m-%dT%H:%M:%S.000000Z", time.gmtime(seconds))
+
+
+def import_log(work, path, *argv):
+    """Through import into a folder, and out of it again."""
+    archive = tempfile.mkdtemp(dir=work)
+    out = subprocess.run([GRIDLINE, "import", "--archive", archive, "--format", "json", *argv, path], stdout=subprocess.PIPE,
+                         stderr=subprocess.PIPE, text=True)
+    assert out.returncode == OK, (out.returncode, out.stdout, out.stderr)
+    row = json.loads(out.stdout)
+    assert row["stored"] == row["events"] and row["bad"] == 0, row
+    events = subprocess.run([GRIDLINE, "export", "--archive", archive, "-t", "ndjson"], check=True, stdout=subprocess.PIPE, text=True)
+    return archive, [json.loads(line) for line in events.stdout.splitlines()]
+
+
+def case_syslog(work):
+    """A year of syslog in Berlin, without years, through both changes of the clock and New Year: every time as it was."""
+    berlin = zoneinfo.ZoneInfo("Europe/Berlin")
+    first = int(datetime.datetime(2023, 9, 1, tzinfo=datetime.timezone.utc).timestamp())
+    times = [first + i * 1777 for i in range(17000)]  # to August 2024
+    log = work + "/messages"
+    with open(log, "w") as f:
+        for i, t in enumerate(times):
+            local = datetime.datetime.fromtimestamp(t, berlin)
+            f.write(f"{local:%b} {local.day:2} {local:%H:%M:%S} node{i % 3} app[{100 + i}]: message {i}: it's \\n \"well\"\n")
+    os.utime(log, (times[-1] + 60, times[-1] + 60))
+    subprocess.run(["gzip", "-k", log], check=True)
+    options = ("--filter", filter_of("syslog"), "--zone", "Europe/Berlin")
+    by_time, said = convert(*options, log)
+    by_year, _ = convert(*options, "--year", "2023", "-", stdin=open(log))
+    packed, _ = convert(*options, log + ".gz")
+    assert by_time == by_year == packed and not said, said
+    assert [e["time"] for e in by_time] == [iso(t) for t in times], [p for p in zip(by_time, map(iso, times)) if p[0]["time"] != p[1]][:2]
+    assert all(e["host"] == f"node{i % 3}" and e["prog"] == "app" and e["pid"] == 100 + i and e["text"] == f"message {i}: it's \\n \"well\""
+               for i, e in enumerate(by_time))
+    _, imported = import_log(work, log, *options)
+    assert sorted(e["text"] for e in imported) == sorted(e["text"] for e in by_time)
+    assert sorted(e["time"] for e in imported) == sorted(map(iso, times))
+    convert("--filter", "no-such", log, code=NOT_FOUND)
+    convert("--filter", filter_of("syslog"), "--zone", "Mars/Base", log, code=FAILED)
+    convert("--filter", filter_of("syslog"), "--year", "23", log, code=USAGE)
+
+
+def case_logs(work):
+    """dpkg's log of this machine, an access log that is made up, Slurm's: counts and values as plain Python has them."""
+    log = "/var/log/dpkg.log"
+    if not os.path.exists(log) or os.path.getsize(log) == 0:
+        log = work + "/dpkg.log"
+        append(log, "2025-06-24 14:36:25 startup archives unpack\n2025-06-24 14:36:25 upgrade libc6:amd64 2.36-9 2.36-10\n"
+               "2025-10-26 02:30:00 install tree:amd64 <none> 2.1\n2025-10-26 02:30:01 status installed tree:amd64 2.1\n")
+    shutil.copy(log, work + "/dpkg.txt")
+    berlin, want = zoneinfo.ZoneInfo("Europe/Berlin"), []
+    with open(work + "/dpkg.txt") as f:
+        for line in f:
+            words = line.split()
+            t = datetime.datetime.fromisoformat(f"{words[0]} {words[1]}").replace(tzinfo=berlin).timestamp()
+            if words[2] == "status":
+                want.append(("package.status", iso(t), words[3], words[4].split(":")[0], words[5]))
+            elif words[2] == "startup":
+                want.append(("package.run", iso(t), words[3], words[4], None))
+            elif words[2] == "conffile":
+                want.append(("package.conffile", iso(t), words[3], words[4], None))
+            else:
+                want.append(("package.action", iso(t), words[2], words[3].split(":")[0], words[5] if words[5] != "<none>" else None))
+
+    def row(e):
+        if e["name"] == "package.status":
+            return (e["name"], e["time"], e["status"], e["package"], str(e["version"]))
+        if e["name"] == "package.run":
+            return (e["name"], e["time"], e["what"], e["step"], None)
+        if e["name"] == "package.conffile":
+            return (e["name"], e["time"], e["file"], e["choice"], None)
+        return (e["name"], e["time"], e["action"], e["package"], e.get("version"))
+
+    options = ("--filter", filter_of("dpkg"), "--zone", "Europe/Berlin", "--host", "here")
+    events, _ = convert(*options, work + "/dpkg.txt")
+    assert [row(e) for e in events] == want, [p for p in zip(map(row, events), want) if p[0] != p[1]][:3]
+    _, imported = import_log(work, work + "/dpkg.txt", *options)
+    key = lambda r: tuple(str(x) for x in r)
+    assert sorted(map(row, imported), key=key) == sorted(want, key=key)
+    print(len(want), "lines of", log)
+
+    r, bytes_by_status, lines = random.Random(5), {}, []
+    for i in range(5000):
+        status, size = r.choice([200, 200, 304, 404, 500]), r.choice(["-", str(r.randrange(10**6))])
+        agent = r.choice(['curl/8', 'Mozilla/5.0 (X11; \\"odd\\")', "-"])
+        lines.append(f'192.0.2.{i % 250} - {r.choice(["-", "ann"])} [{i % 28 + 1:02}/Feb/2026:10:{i // 60 % 60:02}:{i % 60:02} +0530] '
+                     f'"GET /p/{i}?q=a%20b HTTP/1.1" {status} {size} "-" "{agent}"')
+        n, total = bytes_by_status.get(status, (0, 0))
+        bytes_by_status[status] = (n + 1, total + (int(size) if size != "-" else 0))
+    append(work + "/access.log", "\n".join(lines) + "\nnot a request\n")
+    events, said = convert("--filter", filter_of("access"), work + "/access.log")
+    assert len(events) == 5000 and "1 of 5001 records match no rule" in said, said
+    got = {}
+    for e in events:
+        n, total = got.get(e["status"], (0, 0))
+        got[e["status"]] = (n + 1, total + e.get("bytes", 0))
+    assert got == bytes_by_status, (got, bytes_by_status)
+    assert events[61]["time"] == "2026-02-06T04:31:01.000000Z", events[61]
+    archive, _ = import_log(work, work + "/access.log", "--filter", filter_of("access"), "--host", "web1")
+    out = subprocess.run([GRIDLINE, "sql", "--archive", archive, "--format", "ndjson", "SELECT status, count(*) AS n, sum(bytes) AS b "
+                          "FROM http_access GROUP BY status"], check=True, stdout=subprocess.PIPE, text=True)
+    assert {x["status"]: (x["n"], x["b"]) for x in map(json.loads, out.stdout.splitlines())} == bytes_by_status, out.stdout
+
+    for name in ("slurmctld", "slurm-jobcomp", "netsolve", "boinc"):
+        with open(f"{SOURCE}/tests/fixtures/logs/{name}.ndjson") as f:
+            want = [json.loads(line) for line in f]
+        events, _ = convert("--filter", filter_of(name), "--zone", "utc", f"{SOURCE}/tests/fixtures/logs/{name}.log")
+        values = [[(k, v) for k, v in e.items() if k != "time"] for e in events]
+        assert values == [[(k, v) for k, v in e.items() if k != "time"] for e in want], name
 
 
 if __name__ == "__main__":

@@ -31,8 +31,8 @@ static void drop_entry(struct logtable *t, struct table_entry *e)
 
 void table_fini(struct logtable *t)
 {
-    while (t->newest)
-        drop_entry(t, t->newest);
+    while (t->oldest)
+        drop_entry(t, t->oldest);
     map_fini(&t->by_key);
 }
 

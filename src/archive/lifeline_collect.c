@@ -91,10 +91,11 @@ static struct life_event *add_event(struct life_events *l)
     return &l->events[l->n++];
 }
 
-static uint32_t place_of(struct life_events *l, struct slice key)
+/* The number of the place of a stream's events; row_target is that of a row, where target is no key: n 0: none. */
+static uint32_t place_of(struct life_events *l, struct slice key, struct slice row_target)
 {
     struct stream_key_parts parts = stream_key_split(key);
-    struct slice field, node = parts.host;
+    struct slice field, node = row_target.n && !l->by_prog ? row_target : parts.host;
     struct value v;
     while (!l->by_prog && stream_key_next(&parts.fields, &field, &v))
         if (slice_eq_str(field, "target") && v.type == VALUE_TEXT)
@@ -119,12 +120,29 @@ static int keep_id(struct life_events *l, struct slice *id)
     return id->p ? 1 : -ENOMEM;
 }
 
+/* The text column `target` of rows whose stream does not have it as a key: events of logs and of programs. */
+static const struct column *target_column(const struct table_def *table, const struct rows *rows)
+{
+    for (uint32_t i = 0; i < rows->n_columns; i++)
+        if (rows->columns[i].type == VALUE_TEXT && rows->columns[i].id < table->n_columns &&
+            slice_eq_str(table->columns[rows->columns[i].id].name, "target"))
+            return &rows->columns[i];
+    return NULL;
+}
+
 static void collect(struct life_events *l, const struct id_place *p, const struct rows *rows, uint32_t name,
-                    uint32_t place)
+                    struct slice key, const struct column *targets)
 {
     uint64_t seed = hash_bytes(p->declared->name);
+    struct slice none = {"", 0}, last = none;
+    uint32_t of_stream = place_of(l, key, none), of_last = of_stream;
     for (uint32_t i = 0; i < rows->n; i++) {
         struct slice id;
+        struct value target = targets ? column_value(targets, i) : value_none();
+        if (target.type == VALUE_TEXT && !slice_eq(value_slice(target), last)) { /* rows of one target come together */
+            last = value_slice(target);
+            of_last = place_of(l, key, last);
+        }
         int r = id_text(p, i, &l->scratch, &id);
         if (r == 0 || (r == 1 && l->passes && !l->passes(l->passes_arg, rows, i, id)))
             continue;
@@ -142,7 +160,7 @@ static void collect(struct life_events *l, const struct id_place *p, const struc
                                  .text = id.p,
                                  .order = (uint32_t)(l->n - 1),
                                  .name = name,
-                                 .host = place,
+                                 .host = target.type == VALUE_TEXT ? of_last : of_stream,
                                  .text_n = (uint16_t)id.n,
                                  .declared = (uint8_t)p->number,
                                  .level = rows->level[i]};
@@ -156,11 +174,12 @@ void life_collect(struct life_events *l, const struct id_set *ids, const struct 
     size_t n = id_places(ids, table, key, rows, places);
     if (n == 0)
         return;
-    uint32_t name = numbered_add(&l->names, table->name), place = place_of(l, key);
+    uint32_t name = numbered_add(&l->names, table->name);
+    const struct column *targets = l->hides_targets ? NULL : target_column(table, rows);
     if (name == LIFE_NONE) {
         l->lost_no_memory += rows->n;
         return;
     }
     for (size_t i = 0; i < n; i++)
-        collect(l, &places[i], rows, name, place);
+        collect(l, &places[i], rows, name, key, targets);
 }

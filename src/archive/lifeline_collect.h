@@ -28,6 +28,7 @@ struct life_events {
     uint64_t lost_too_long, lost_no_memory; /* events that are not here */
     bool copies;  /* set before: ids are copied; else they are borrowed from rows and keys */
     bool by_prog; /* set before: nodes are programs, "host prog" */
+    bool hides_targets; /* set before: the column `target` is not looked at */
     /* Set before: rows that do not pass are left out. NULL = all do. */
     bool (*passes)(void *arg, const struct rows *rows, uint32_t row, struct slice id);
     void *passes_arg;

@@ -9,7 +9,7 @@
 
 #include <errno.h>
 
-enum { READ_COLUMNS_MAX = ID_FIELDS_MAX * 2 };
+enum { READ_COLUMNS_MAX = ID_FIELDS_MAX * 2 + 2 }; /* and target */
 
 /* ---------------------------------------------------------------- derived rows */
 
@@ -110,14 +110,17 @@ static int read_chunk(void *arg, struct scan *s, const struct scan_chunk *c)
     struct life_tile *t = r->t;
     uint16_t want[READ_COLUMNS_MAX];
     size_t n = 0;
-    if (!may_see_id(t, c->table, stream_key_split(c->chunk->key).host))
+    struct slice host = stream_key_split(c->chunk->key).host;
+    if (!may_see_id(t, c->table, host))
         return 0;
-    for (uint32_t i = 0; i < c->table->n_columns && n < READ_COLUMNS_MAX; i++)
-        for (uint32_t f = 0; f < t->ids.declared[0].n_fields; f++)
-            if (slice_eq(c->table->columns[i].name, t->ids.declared[0].fields[f])) {
-                want[n++] = (uint16_t)i;
-                break;
-            }
+    t->life.hides_targets = !tile_may_field(t->j, c->table->name, host, SLICE_LIT("target"));
+    for (uint32_t i = 0; i < c->table->n_columns && n < READ_COLUMNS_MAX; i++) {
+        bool is_wanted = !t->life.hides_targets && slice_eq_str(c->table->columns[i].name, "target");
+        for (uint32_t f = 0; !is_wanted && f < t->ids.declared[0].n_fields; f++)
+            is_wanted = slice_eq(c->table->columns[i].name, t->ids.declared[0].fields[f]);
+        if (is_wanted)
+            want[n++] = (uint16_t)i;
+    }
     struct rows rows;
     unsigned what = BLOB_TIMES | BLOB_LEVELS | BLOB_ORIGINS | (t->j->where ? BLOB_ALL_COLUMNS : 0);
     int e = scan_read(s, what, want, n, &rows);

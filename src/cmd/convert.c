@@ -59,6 +59,8 @@ static const struct example convert_examples[] = {
     {"gridline convert -o app.glb app.ulm", "As gridline's binary, by the ending of the output's name"},
     {"gridline convert -t csv --columns id,size --where \"name = 'transfer.end'\" app.glb",
      "Two fields of one kind of event, for a spreadsheet"},
+    {"gridline convert --filter syslog --zone Europe/Berlin messages.1.gz",
+     "A log that is no events yet, by a filter (docs/filters.md)"},
     {"tail -f app.log | gridline convert -t ulm --host node17",
      "A growing log, line by line, with the host it lacks"},
     {NULL, NULL},

@@ -195,6 +195,7 @@ static struct gateway_options gateway_options(const struct gateway_config *c)
                                     .is_insecure = c->is_insecure,
                                     .level = c->level,
                                     .connections_max = c->connections_max,
+                                    .escapes = (enum escapes)c->escapes,
                                     .assign = c->assign,
                                     .demand = c->demand,
                                     .class_settings = c->classes,

@@ -32,16 +32,19 @@ struct import {
     void *target;
     struct registry *registry;
     struct filter *filter;
+    enum escapes escapes;
+    int year;
     struct table *table;
     struct args_writer row;
     /* of the file at hand */
     const char *path;
     int spool; /* -1, or a copy of what can't be read twice */
     uint64_t bad, bytes, size;
+    struct batch_trimmed trimmed;
     int64_t start_ns, drawn_ns;
     /* of all */
     struct import_counts sum;
-    uint64_t sum_bad;
+    uint64_t sum_bad, sum_trimmed;
     size_t missing;
     int failed; /* the target's error; 0: none. Ends the command, where a file's own does not */
 };
@@ -71,13 +74,28 @@ static int hash_fd(int fd, XXH3_state_t *state, const char *path)
     return (int)n;
 }
 
-/* What --host and --prog say is part of what the events are: the same file of two hosts is two files. */
-static void hash_options(XXH3_state_t *state, const struct import_options *o)
+static void hash_word(XXH3_state_t *state, const char *word)
 {
-    const char *words[] = {o->host, o->prog};
-    for (size_t i = 0; i < 2 && (o->host || o->prog); i++) {
-        const char *word = words[i] ? words[i] : "";
-        (void)XXH3_128bits_update(state, word, strlen(word) + 1); /* fails only without a state */
+    if (!word)
+        word = "";
+    (void)XXH3_128bits_update(state, word, strlen(word) + 1); /* fails only without a state */
+}
+
+/* What --host, --prog, --escapes and --filter say is part of what the events are: the same file of two hosts is two files. */
+static void hash_options(XXH3_state_t *state, const struct import *im)
+{
+    const struct import_options *o = im->options;
+    if (o->host || o->prog) {
+        hash_word(state, o->host);
+        hash_word(state, o->prog);
+    }
+    if (im->escapes != ESCAPES_AUTO)
+        hash_word(state, im->escapes == ESCAPES_C ? "escapes=c" : "escapes=plain");
+    if (o->log_filter) {
+        hash_word(state, "filter");
+        hash_word(state, o->log_filter);
+        hash_word(state, o->zone);
+        hash_word(state, o->year);
     }
 }
 
@@ -100,7 +118,7 @@ static int file_id(struct import *im, uint8_t id[16])
         r = hash_fd(fd, state, im->path);
     if (r == 0) {
         XXH128_canonical_t bytes;
-        hash_options(state, im->options);
+        hash_options(state, im);
         XXH128_canonicalFromHash(&bytes, XXH3_128bits_digest(state));
         memcpy(id, bytes.digest, 16);
     }
@@ -137,7 +155,8 @@ static void draw(struct import *im, const struct input *in)
 static struct input_options reading(const struct import *im)
 {
     return (struct input_options){
-        .encoding = im->options->input, .keep_going = !im->options->is_strict, .show_max = SHOW_MAX};
+        .encoding = im->options->input, .escapes = im->escapes, .filter = im->options->log_filter,
+        .zone = im->options->zone, .year = im->year, .keep_going = !im->options->is_strict, .show_max = SHOW_MAX};
 }
 
 /* --strict: is there anything that can't be read? Then nothing of it is given. */
@@ -192,6 +211,7 @@ static int transfer(struct import *im, const uint8_t id[16])
     if (r == 0)
         r = end_file(im, in, give_all(im, in));
     im->bytes = input_bytes(in);
+    im->trimmed = input_trimmed(in);
     say_progress_end();
     if (r == 0 && im->bad > SHOW_MAX)
         say_plain("%s: %" PRIu64 " more like these", im->path, im->bad - SHOW_MAX);
@@ -216,6 +236,7 @@ static void add_row(struct import *im, const uint8_t id[16], const struct import
     args_add_uint(row, "too_old", n->too_old);
     args_add_uint(row, "refused", n->refused);
     args_add_uint(row, "bad", im->bad);
+    args_add_uint(row, "trimmed", im->trimmed.events);
     args_add_uint(row, "bytes", im->bytes);
     args_add(row, SLICE_LIT("seconds"),
              value_float((double)(clock_mono_ns() - im->start_ns) / (double)NS_PER_S));
@@ -234,6 +255,13 @@ static void account(struct import *im, const uint8_t id[16])
     im->sum.too_old += n.too_old;
     im->sum.refused += n.refused;
     im->sum_bad += im->bad;
+    im->sum_trimmed += im->trimmed.events;
+    if (im->trimmed.events) {
+        struct strbuf where = {0};
+        strbuf_printf(&where, "%s: ", im->path);
+        input_say_trimmed(strbuf_failed(&where) ? "" : where.p, im->trimmed);
+        strbuf_fini(&where);
+    }
     if (n.refused)
         say("%s: %" PRIu64 " events were refused: %s", im->path, n.refused, n.said);
     if (n.too_old)
@@ -247,6 +275,7 @@ static int import_file(struct import *im, const char *path)
     im->path = path;
     im->spool = -1;
     im->bad = im->bytes = 0;
+    im->trimmed = (struct batch_trimmed){0};
     im->size = input_size_of(path);
     im->start_ns = im->drawn_ns = clock_mono_ns();
     if (!input_can_rewind(path)) {
@@ -276,7 +305,7 @@ static int exit_of(const struct import *im, int r, size_t n_files)
         return EXIT_FAILED;
     if (im->missing == n_files)
         return EXIT_NOT_FOUND;
-    bool is_part = im->missing || im->sum_bad || im->sum.too_old || im->sum.refused;
+    bool is_part = im->missing || im->sum_bad || im->sum_trimmed || im->sum.too_old || im->sum.refused;
     return is_part ? EXIT_PARTLY : EXIT_OK;
 }
 
@@ -299,7 +328,7 @@ static int import_files(struct import *im, struct operands files)
 
 static const struct table_column columns[] = {
     {"file", 0},    {"events", 0},  {"stored", 0}, {"again", 0},
-    {"too_old", 0}, {"refused", 0}, {"bad", 0},    {NULL, 0},
+    {"too_old", 0}, {"refused", 0}, {"bad", 0},    {"trimmed", 0}, {NULL, 0},
 };
 
 static int prepare(struct import *im, struct table_options *report)
@@ -311,7 +340,8 @@ static int prepare(struct import *im, struct table_options *report)
         say("--archive and --gateway do not go together; leave one out");
         return EXIT_USAGE;
     }
-    if (!table_format(o->format, &report->encoding))
+    if (!table_format(o->format, &report->encoding) || !input_escapes(o->escapes, &im->escapes) ||
+        !input_year(o->year, &im->year))
         return EXIT_USAGE;
     if (filter_create(&fill, 0, &im->filter, &why) < 0) {
         say("%s", why.message);
@@ -353,6 +383,10 @@ static const struct option_spec table[] = {
      "the files have this format; otherwise it is told from each one's first bytes"},
     {0, "host", OPTION_TEXT, "NAME", offsetof(struct import_options, host), "for events without a host"},
     {0, "prog", OPTION_TEXT, "NAME", offsetof(struct import_options, prog), "for events without a program"},
+    {0, "escapes", OPTION_TEXT, "DIALECT", offsetof(struct import_options, escapes), INPUT_ESCAPES_HELP},
+    {0, "filter", OPTION_TEXT, "FILTER", offsetof(struct import_options, log_filter), INPUT_FILTER_HELP},
+    {0, "zone", OPTION_TEXT, "ZONE", offsetof(struct import_options, zone), INPUT_ZONE_HELP},
+    {0, "year", OPTION_TEXT, "YEAR", offsetof(struct import_options, year), INPUT_YEAR_HELP},
     {0, "strict", OPTION_FLAG, NULL, offsetof(struct import_options, is_strict),
      "nothing of a file goes in if some of it can't be read, and none of the files behind it"},
     {0, "timeout", OPTION_DURATION, "TIME", offsetof(struct import_options, timeout_ns),
@@ -367,6 +401,7 @@ static const struct example examples[] = {
     {"gridline import app.ulm.gz app.ulm", "Two logs to this host's gateway, and so into its archive"},
     {"gridline import --archive /srv/archive --host node7 old/*.log",
      "Into a folder, with the host they lack"},
+    {"gridline import --filter access --host web1 access.log.1", "A web server's log, by a filter (docs/filters.md)"},
     {"gridline import --format json - < events.ndjson", "From a pipe; the report is for a program"},
     {NULL, NULL},
 };
@@ -389,7 +424,8 @@ const struct verb verb_import = {
         "What can't be read is reported as `file:line: reason`, the first few of each file, and left out.\n"
         "The report has a row a file: `events` that were read, of them `stored`, there before (`again`), "
         "`too_old`, "
-        "`refused`; and units that could not be read (`bad`). Ends with 4 if something was left out, with 3 "
+        "`refused`; units that could not be read (`bad`); and events of which a field was left out that is over a limit "
+        "(`trimmed`; the field `dropped_fields` names it). Ends with 4 if something was left out, with 3 "
         "if no "
         "file could be read.",
     .operand_kind = OPERAND_FILES,

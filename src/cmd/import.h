@@ -13,6 +13,8 @@ struct import_options {
     const char *format; /* of the report */
     const struct encoding *input;
     const char *host, *prog; /* for events without */
+    const char *escapes;     /* NULL = auto */
+    const char *log_filter, *zone, *year; /* of logs; NULL = not given */
     int64_t timeout_ns;
     bool is_strict, is_quiet;
 };

@@ -8,6 +8,9 @@
 #include "cmd/file.h"
 #include "cmd/say.h"
 #include "cmd/unpack.h"
+#include "base/clock.h"
+#include "base/num.h"
+#include "helper/logfilter.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -25,6 +28,9 @@ struct input {
     struct unpack *unpack;
     const struct encoding *encoding;
     struct decoder *decoder;
+    struct logfilter *filter; /* in place of a decoder */
+    int64_t written_ns;       /* when the file was, for times without a year */
+    bool is_skipping;         /* the rest of a line that was too long */
     struct batch_builder *builder;
     struct batch *lent; /* what the caller has */
     char *buffer;
@@ -41,6 +47,34 @@ static bool is_stdin(const char *path)
 static const char *name_of(const char *path)
 {
     return is_stdin(path) ? "stdin" : path;
+}
+
+bool input_year(const char *text, int *out)
+{
+    uint64_t year = 0;
+    if (text && (num_parse_uint(slice_str(text), &year) < 0 || year < 1970 || year > 2200)) {
+        say("--year %s: give a year from 1970 to 2200", text);
+        return false;
+    }
+    *out = (int)year;
+    return true;
+}
+
+bool input_escapes(const char *text, enum escapes *out)
+{
+    *out = ESCAPES_AUTO;
+    if (!text || escapes_parse(slice_str(text), out))
+        return true;
+    say("--escapes %s: give auto, plain or c", text);
+    return false;
+}
+
+void input_say_trimmed(const char *where, struct batch_trimmed trimmed)
+{
+    if (trimmed.events)
+        say_plain("%s%" PRIu64 " fields of %" PRIu64 " events are over a limit (%d KiB of text, %d fields, %d KiB an event) and "
+                  "were left out; the field " EVENT_DROPPED_FIELD " names them",
+                  where, trimmed.fields, trimmed.events, EVENT_TEXT_MAX >> 10, EVENT_FIELDS_MAX, EVENT_SIZE_MAX >> 10);
 }
 
 static int refuse(const struct input *in, int code, const char *what)
@@ -113,19 +147,50 @@ static int find_encoding(struct input *in, const char *path)
     return E_PROTO;
 }
 
+/* Reads the whole file once more, by a descriptor of its own, for the dialect of its escapes. */
+static bool look_for_escapes(void *arg, struct escapes_votes *out)
+{
+    const struct input *in = arg;
+    char path[40];
+    (void)snprintf(path, sizeof path, "/proc/self/fd/%d", in->fd); /* fits */
+    int fd = in->is_stream ? -1 : open(path, O_RDONLY | O_CLOEXEC);
+    struct unpack *u = fd >= 0 ? unpack_create(fd) : NULL;
+    char *buffer = u ? mem_try_alloc(CHUNK) : NULL;
+    ssize_t n = buffer ? 1 : -ENOMEM;
+    while (n > 0 && (n = unpack_read(u, buffer, CHUNK)) > 0)
+        escapes_vote(out, slice_of(buffer, (size_t)n));
+    mem_free(buffer);
+    unpack_destroy(u);
+    if (fd >= 0)
+        (void)close(fd); /* only read from */
+    return n == 0 || n == E_DAMAGE; /* as far as it can be unpacked */
+}
+
 static int prepare(struct input *in, const char *path, struct registry *registry)
 {
     in->buffer = mem_try_alloc(BUFFER);
     in->unpack = unpack_create(in->fd);
-    in->builder = batch_builder_create(registry, BUILDER_BORROW | in->options.builder_flags);
+    unsigned borrows = in->options.filter ? 0 : BUILDER_BORROW; /* a filter's texts are gone with the next record */
+    in->builder = batch_builder_create(registry, borrows | BUILDER_TRIM | in->options.builder_flags);
     if (!in->buffer || !in->unpack || !in->builder)
         return refuse(in, -ENOMEM, "");
     batch_builder_limit(in->builder, BATCH_EVENTS, 8 << 20);
+    if (in->options.filter) {
+        struct diag why = {0};
+        const struct logfilter_options o = {.zone = in->options.zone, .year = in->options.year};
+        int loaded = logfilter_find(in->options.filter, &o, &in->filter, &why);
+        if (loaded < 0)
+            say("%s", why.message[0] ? why.message : err_text(loaded));
+        return loaded;
+    }
     int r = find_encoding(in, path);
     if (r < 0 || !in->encoding)
         return r;
     r = decoder_create(in->encoding, &in->decoder);
-    return r < 0 ? refuse(in, r, "") : 0;
+    if (r < 0)
+        return refuse(in, r, "");
+    decoder_set_escapes(in->decoder, in->options.escapes, look_for_escapes, in);
+    return 0;
 }
 
 static int open_fd(struct input *in, const char *path, int spool_fd)
@@ -137,7 +202,9 @@ static int open_fd(struct input *in, const char *path, int spool_fd)
         return refuse(in, -errno, "");
     if (!in->owns_fd)
         (void)lseek(in->fd, 0, SEEK_SET); /* a stream stays where it is */
-    in->is_stream = fstat(in->fd, &st) == 0 && !S_ISREG(st.st_mode);
+    bool is_known = fstat(in->fd, &st) == 0;
+    in->is_stream = is_known && !S_ISREG(st.st_mode);
+    in->written_ns = is_known && !in->is_stream && spool_fd < 0 ? (int64_t)st.st_mtim.tv_sec * NS_PER_S : clock_utc_ns();
     (void)posix_fadvise(in->fd, 0, 0, POSIX_FADV_SEQUENTIAL); /* advice */
     return 0;
 }
@@ -169,6 +236,7 @@ void input_close(struct input *in)
     batch_unref(in->lent);
     batch_builder_destroy(in->builder);
     decoder_destroy(in->decoder);
+    logfilter_destroy(in->filter);
     unpack_destroy(in->unpack);
     mem_free(in->buffer);
     if (in->owns_fd && in->fd >= 0)
@@ -208,17 +276,66 @@ static int hand_out(struct input *in, const struct batch **out)
     return 1;
 }
 
+static int take_event(void *arg, const struct event_head *head, const struct named_value *values, size_t n)
+{
+    struct input *in = arg;
+    struct diag why = {0};
+    int r = batch_builder_add(in->builder, head, values, n, &why);
+    in->bad += r < 0;
+    if (r < 0 && !in->options.is_quiet)
+        say_plain("%s: an event can't be made of record %" PRIu64 ": %s", in->name, logfilter_stats(in->filter)->records,
+                  why.message[0] ? why.message : err_text(r));
+    return r;
+}
+
+/* As decoder_run, of lines of a log. A line that is longer than a record is cut. */
+static int filter_run_lines(struct input *in, struct slice data, size_t *used)
+{
+    const struct logfilter_sink sink = {take_event, in};
+    struct slice rest = data;
+    while (rest.n && !batch_builder_full(in->builder)) {
+        const char *lf = memchr(rest.p, '\n', rest.n);
+        struct slice line = slice_of(rest.p, lf ? (size_t)(lf - rest.p) : rest.n);
+        bool is_long = line.n > LOGFILTER_RECORD_MAX;
+        if (!lf && !in->at_end && !is_long && !in->is_skipping)
+            break;
+        rest = slice_from(rest, line.n + (lf != NULL));
+        if (is_long)
+            line.n = LOGFILTER_RECORD_MAX;
+        else if (line.n && line.p[line.n - 1] == '\r')
+            line.n--;
+        if (!in->is_skipping)
+            (void)logfilter_line(in->filter, line, is_long, in->written_ns, &sink);
+        in->is_skipping = !lf;
+    }
+    if (in->at_end && rest.n == 0)
+        logfilter_flush(in->filter, in->written_ns, &sink);
+    *used = data.n - rest.n;
+    return 0;
+}
+
+/* Nothing is left out without a word. */
+static void report_unmatched(const struct input *in)
+{
+    const struct logfilter_stats *s = in->filter ? logfilter_stats(in->filter) : NULL;
+    if (s && s->unmatched && !in->options.is_quiet)
+        say_plain("%s: %" PRIu64 " of %" PRIu64 " records match no rule of the filter", in->name, s->unmatched, s->records);
+    if (s && s->bad_values && !in->options.is_quiet)
+        say_plain("%s: %" PRIu64 " times, numbers and levels can't be read and stay text", in->name, s->bad_values);
+}
+
 int input_next(struct input *in, const struct batch **out)
 {
     batch_unref(in->lent);
     in->lent = NULL;
-    if (!in->decoder || in->failed < 0)
+    if ((!in->decoder && !in->filter) || in->failed < 0)
         return in->failed;
     for (;;) {
         struct diag why;
         size_t used;
         struct slice data = slice_of(in->buffer + in->from, in->to - in->from);
-        int r = decoder_run(in->decoder, data, in->at_end, in->builder, &used, &why);
+        int r = in->filter ? filter_run_lines(in, data, &used)
+                           : decoder_run(in->decoder, data, in->at_end, in->builder, &used, &why);
         in->from += used;
         if (r == -ENOMEM)
             return in->failed = refuse(in, r, "");
@@ -229,8 +346,10 @@ int input_next(struct input *in, const struct batch **out)
         int given = hand_out(in, out);
         if (given != 0)
             return given;
-        if (in->failed < 0 || in->at_end)
+        if (in->failed < 0 || in->at_end) {
+            report_unmatched(in);
             return in->failed;
+        }
         r = fill(in);
         if (r < 0)
             return in->failed = r;
@@ -250,6 +369,11 @@ uint64_t input_bytes(const struct input *in)
 uint64_t input_bad(const struct input *in)
 {
     return in->bad;
+}
+
+struct batch_trimmed input_trimmed(const struct input *in)
+{
+    return in->builder ? batch_builder_trimmed(in->builder) : (struct batch_trimmed){0};
 }
 
 bool input_is_stream(const struct input *in)

@@ -49,14 +49,6 @@ static int refuse(int code)
     return code;
 }
 
-static int add_raw(struct merge *m, const struct batch *b)
-{
-    int r = 0;
-    for (size_t i = 0; i < b->n && r == 0; i++)
-        r = sorter_add(m->sorter, b->events[i].time_ns, b->raw[i]);
-    return r;
-}
-
 /* Each event is one line: line i is event i. */
 static int add_encoded(struct merge *m, const struct batch *b)
 {
@@ -71,6 +63,17 @@ static int add_encoded(struct merge *m, const struct batch *b)
         struct slice line = {rest.p, (size_t)(lf - rest.p)};
         rest = slice_from(rest, line.n + 1);
         r = sorter_add(m->sorter, b->events[i].time_ns, line);
+    }
+    return r;
+}
+
+/* Lines as they are; but an event whose line is not to be copied is written anew. */
+static int add_raw(struct merge *m, const struct batch *b)
+{
+    int r = 0;
+    for (size_t i = 0; i < b->n && r == 0; i++) {
+        struct batch one = {.events = &b->events[i], .n = 1, .origin = b->origin};
+        r = b->raw[i].n ? sorter_add(m->sorter, b->events[i].time_ns, b->raw[i]) : add_encoded(m, &one);
     }
     return r;
 }
@@ -93,7 +96,7 @@ static int add_events(void *ctx, const struct input *in, const struct batch *eve
     struct merge *m = ctx;
     int r;
     if (!m->format) /* neither named nor in the output's ending: that of the first input */
-        m->format = input_encoding(in);
+        m->format = input_encoding(in) ? input_encoding(in) : encoding_by_name(SLICE_LIT("ndjson"));
     if (!m->format->is_lines)
         r = add_rows(m, events);
     else if (input_encoding(in) == m->format)
@@ -231,8 +234,8 @@ const struct verb verb_merge = {
                    "Merge changes no byte of a line: lines of files that have the output's own line format "
                    "(ulm, bp, ndjson) are "
                    "checked and then written as they are; only their ends become a single LF, and blank "
-                   "lines go. Events of other "
-                   "formats are converted. Without `--format` the output's ending names the format; without "
+                   "lines go. Lines with escapes as of C or a field over a limit, and events of other "
+                   "formats, are converted. Without `--format` the output's ending names the format; without "
                    "that it is that of the "
                    "first file. The numbering and clocks of binary blocks are not kept, as merging takes the "
                    "blocks apart.\n"

@@ -323,7 +323,7 @@ static int sense_run(void *state, struct operands words)
     }
     (void)gethostname(host, sizeof host - 1); /* empty when it can't be had */
     s.registry = registry_create();
-    s.builder = s.registry ? batch_builder_create(s.registry, 0) : NULL;
+    s.builder = s.registry ? batch_builder_create(s.registry, BUILDER_TRIM) : NULL;
     int code = s.builder ? sense_all(&s, words) : EXIT_FAILED;
     for (size_t i = 0; i < s.n; i++)
         gridline_sensor_close(s.sensors[i]);

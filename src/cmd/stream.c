@@ -23,6 +23,8 @@ int stream_init(struct stream *s, const struct stream_options *options, struct o
         s->spools[i] = -1;
         s->total_bytes += input_size_of(s->files[i]);
     }
+    if (!input_escapes(options->escapes, &s->escapes) || !input_year(options->year, &s->year))
+        return EXIT_USAGE;
     s->registry = registry_create();
     if (!s->registry) {
         say("%s", err_text(-ENOMEM));
@@ -90,6 +92,8 @@ static int read_all(struct stream *s, const struct input_options *options, strea
         }
         r = read_one(s, in, sink, ctx);
         s->bad += input_bad(in);
+        s->trimmed.events += input_trimmed(in).events;
+        s->trimmed.fields += input_trimmed(in).fields;
         input_close(in);
         if (r < 0)
             return r;
@@ -100,11 +104,13 @@ static int read_all(struct stream *s, const struct input_options *options, strea
 int stream_read(struct stream *s, stream_sink sink, void *ctx)
 {
     struct input_options options = {.encoding = s->options->input,
+                                    .escapes = s->escapes, .filter = s->options->log_filter, .zone = s->options->zone, .year = s->year,
                                     .builder_flags = s->builder_flags,
                                     .keep_going = s->options->keep_going};
     if (!s->options->quiet)
         say_progress_start("read", s->total_bytes);
     s->bytes = s->events = s->passed = s->bad = s->missing = 0;
+    s->trimmed = (struct batch_trimmed){0};
     int r = read_all(s, &options, sink, ctx);
     say_progress_end();
     return r;
@@ -122,7 +128,8 @@ static int note_schemas(void *ctx, const struct input *in, const struct batch *e
  */
 static int scan_schemas(struct stream *s, struct schemas *out)
 {
-    struct input_options options = {.encoding = s->options->input, .keep_going = true, .is_quiet = true};
+    struct input_options options = {
+        .encoding = s->options->input, .escapes = s->escapes, .filter = s->options->log_filter, .zone = s->options->zone, .year = s->year, .keep_going = true, .is_quiet = true};
     for (size_t i = 0; i < s->n_files; i++) {
         if (input_can_rewind(s->files[i]))
             continue;
@@ -170,7 +177,9 @@ int stream_report(struct stream *s, const struct output *out, int r)
         say("%" PRIu64 " values had no column and were left out", left_out);
     if (!s->options->quiet && s->bad)
         say("%" PRIu64 " bad %s skipped", s->bad, s->bad == 1 ? "unit was" : "units were");
+    if (!s->options->quiet)
+        input_say_trimmed("", s->trimmed);
     if (!s->options->quiet && s->missing)
         say("%" PRIu64 " of %zu inputs could not be opened", s->missing, s->n_files);
-    return s->bad || s->missing || (left_out && !s->options->columns) ? EXIT_PARTLY : EXIT_OK;
+    return s->bad || s->missing || s->trimmed.events || (left_out && !s->options->columns) ? EXIT_PARTLY : EXIT_OK;
 }

@@ -14,6 +14,8 @@ struct stream_options {
     const struct encoding *format; /* NULL = by the output's name, else the command's own */
     const struct encoding *input;  /* NULL = told from each input */
     const char *output;            /* NULL = standard output */
+    const char *escapes;           /* NULL = auto */
+    const char *log_filter, *zone, *year; /* of logs; NULL = not given */
     const char *columns;           /* csv: names separated by commas; NULL = all there are */
     struct filter_options filter;
     bool keep_going, quiet, verbose;
@@ -30,6 +32,10 @@ struct stream_options {
         "names the format unless `--format` does"), \
     STREAM_OPTION(0, "input", OPTION_INPUT, "FORMAT", input, \
         "the inputs have this format; otherwise it is told from each one's first bytes"), \
+    STREAM_OPTION(0, "escapes", OPTION_TEXT, "DIALECT", escapes, INPUT_ESCAPES_HELP), \
+    STREAM_OPTION(0, "filter", OPTION_TEXT, "FILTER", log_filter, INPUT_FILTER_HELP), \
+    STREAM_OPTION(0, "zone", OPTION_TEXT, "ZONE", zone, INPUT_ZONE_HELP), \
+    STREAM_OPTION(0, "year", OPTION_TEXT, "YEAR", year, INPUT_YEAR_HELP), \
     STREAM_OPTION('w', "where", OPTION_TEXT, "EXPR", filter.where, \
         "only events for which EXPR is true: a WHERE clause of SQL on `time`, `host`, `prog`, `level`, " \
         "`name` and the fields, as in `level <= 'warning' AND size > 1000`"), \
@@ -47,6 +53,8 @@ struct stream_options {
 /* One command's run over its inputs. */
 struct stream {
     const struct stream_options *options;
+    enum escapes escapes;
+    int year;
     unsigned builder_flags;
     char **files; /* borrowed */
     size_t n_files;
@@ -56,6 +64,7 @@ struct stream {
     uint64_t total_bytes; /* of the regular files */
     /* what has been read so far; bad and missing are what makes a command's result a part */
     uint64_t bytes, events, passed, bad, missing;
+    struct batch_trimmed trimmed;
 };
 
 /* No file means standard input. Errors have been reported; the result is an exit code. stream_fini in any

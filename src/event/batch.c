@@ -51,6 +51,10 @@ struct batch_builder {
     bool has_origin;
     struct batch_origin origin;
     struct slice block;
+    struct strbuf dropped;         /* BUILDER_TRIM: names of this event's fields that were left out */
+    size_t n_dropped;
+    bool is_last_trimmed;          /* the event added last */
+    struct batch_trimmed trimmed;
     struct slice host, prog;       /* the last ones, already in the arena: most events repeat them */
     struct slice origins[ORIGINS]; /* hosts and programs of this batch by hash, checked and in the arena */
     /* batch_builder_add's work space: 9 KiB that are dear to set up on the stack for every event */
@@ -88,6 +92,7 @@ void batch_builder_destroy(struct batch_builder *b)
     mem_free(b->events);
     mem_free(b->raw);
     mem_free(b->schemas);
+    strbuf_fini(&b->dropped);
     mem_free(b);
 }
 
@@ -250,8 +255,62 @@ static void change_to_bytes(struct batch_builder *b, const struct named_value **
     b->changed[i].value.type = VALUE_BYTES;
 }
 
-int batch_builder_add(struct batch_builder *b, const struct event_head *head,
-                      const struct named_value *values, size_t n, struct diag *why)
+bool batch_builder_trims(const struct batch_builder *b)
+{
+    return b->flags & BUILDER_TRIM;
+}
+
+bool batch_builder_drop(struct batch_builder *b, struct slice field)
+{
+    struct slice name = text_is_name(field) ? field : SLICE_LIT("?");
+    if (!(b->flags & BUILDER_TRIM))
+        return false;
+    if (b->dropped.n + name.n + 5 <= DROPPED_NAMES_MAX) {
+        strbuf_printf(&b->dropped, "%s%.*s", b->dropped.n ? "," : "", SLICE_ARG(name));
+    } else if (b->n_dropped && !slice_ends(strbuf_slice(&b->dropped), SLICE_LIT(",..."))) {
+        strbuf_add_slice(&b->dropped, SLICE_LIT(",..."));
+    }
+    b->n_dropped++;
+    return true;
+}
+
+void batch_builder_begin(struct batch_builder *b)
+{
+    b->n_dropped = 0;
+    strbuf_reset(&b->dropped);
+}
+
+struct batch_trimmed batch_builder_trimmed(const struct batch_builder *b)
+{
+    return b->trimmed;
+}
+
+/* The values that fit, in b->changed, and the names of the others as the last one. */
+static int trim(struct batch_builder *b, const struct event_head *head, const struct named_value **values, size_t *n)
+{
+    size_t size = head->name.n + 32 + sizeof EVENT_DROPPED_FIELD + 8 + DROPPED_NAMES_MAX, kept = 0;
+    for (size_t i = 0; i < *n; i++) {
+        struct named_value v = (*values)[i];
+        size_t with = size;
+        bool fits = kept < EVENT_FIELDS_MAX - 1 && check_value(&v.value, v.name, &with, NULL) == 0;
+        if (slice_eq_str(v.name, EVENT_DROPPED_FIELD) || !fits) { /* an older mark gives way to this one */
+            (void)batch_builder_drop(b, v.name); /* it trims */
+            continue;
+        }
+        size = with;
+        b->changed[kept++] = v;
+    }
+    struct slice names = arena_copy(&b->arena, strbuf_slice(&b->dropped));
+    if (!names.p || strbuf_failed(&b->dropped))
+        return -ENOMEM;
+    b->changed[kept++] = (struct named_value){SLICE_LIT(EVENT_DROPPED_FIELD), value_text(names)};
+    *values = b->changed;
+    *n = kept;
+    return 0;
+}
+
+static int add_learned(struct batch_builder *b, const struct event_head *head, const struct named_value *values,
+                       size_t n, struct diag *why)
 {
     const struct schema *schema;
     size_t size = head->name.n + 32;
@@ -281,6 +340,24 @@ int batch_builder_add(struct batch_builder *b, const struct event_head *head,
     return r < 0 ? r : add_event(b, head, schema, place, why);
 }
 
+int batch_builder_add(struct batch_builder *b, const struct event_head *head,
+                      const struct named_value *values, size_t n, struct diag *why)
+{
+    int r = b->n_dropped ? E_LIMIT : add_learned(b, head, values, n, why);
+    b->is_last_trimmed = r == E_LIMIT && b->flags & BUILDER_TRIM;
+    if (!b->is_last_trimmed)
+        return r;
+    r = trim(b, head, &values, &n);
+    if (r == 0)
+        r = add_learned(b, head, values, n, why); /* what else is over a limit, a name, is refused again */
+    if (r == 0) {
+        b->trimmed.events++;
+        b->trimmed.fields += b->n_dropped;
+    }
+    batch_builder_begin(b);
+    return r;
+}
+
 int batch_builder_add_known(struct batch_builder *b, const struct event_head *head,
                             const struct schema *schema, const struct value *values, struct diag *why)
 {
@@ -305,7 +382,7 @@ int batch_builder_add_known(struct batch_builder *b, const struct event_head *he
 
 void batch_builder_set_raw(struct batch_builder *b, struct slice raw)
 {
-    if ((b->flags & BUILDER_KEEP_RAW) && b->n)
+    if ((b->flags & BUILDER_KEEP_RAW) && b->n && !b->is_last_trimmed)
         b->raw[b->n - 1] = raw;
 }
 

@@ -33,7 +33,9 @@ struct batch_origin {
 struct batch {
     struct batch_origin origin;
     const struct event *events;
-    const struct slice *raw; /* per event the encoded bytes it came from, if the builder kept them; or NULL */
+    /* Per event the encoded bytes it came from, if the builder kept them; or NULL. Empty: they must not be copied, as
+     * they would not give this event again. */
+    const struct slice *raw;
     size_t n;
     struct slice block; /* the block (event/block.h) that it came as, where that was copied; else empty */
     size_t size_bytes;  /* memory held */
@@ -53,7 +55,17 @@ struct event_head {
 enum {
     BUILDER_BORROW =
         1, /* text values stay where they are: the caller keeps them alive as long as the batch */
-    BUILDER_KEEP_RAW = 2 /* decoders record each event's encoded bytes (borrowed) in batch->raw */
+    BUILDER_KEEP_RAW = 2, /* decoders record each event's encoded bytes (borrowed) in batch->raw */
+    /* For what others have made, and nobody can be told to make anew: of an event over the limits of text, size or number
+     * of fields those fields are left out that do not fit, in the order of the event; the others stay, and the field
+     * EVENT_DROPPED_FIELD has the names of those (of more than DROPPED_NAMES_MAX bytes the first, and "..."). */
+    BUILDER_TRIM = 4
+};
+enum { DROPPED_NAMES_MAX = 1024 };
+
+/* What BUILDER_TRIM has left out so far. */
+struct batch_trimmed {
+    uint64_t events, fields;
 };
 
 struct batch_builder;
@@ -78,7 +90,13 @@ int batch_builder_add(struct batch_builder *b, const struct event_head *head,
 /* The same with a known schema; values in its order, schema->n_fields of them. head->name is not used. */
 int batch_builder_add_known(struct batch_builder *b, const struct event_head *head,
                             const struct schema *schema, const struct value *values, struct diag *why);
-/* Sets the raw bytes of the event added last (BUILDER_KEEP_RAW). */
+/* For decoders that have no room for a field. True: the builder trims; the event that is added next counts and names it.
+ * False: it is to be refused. batch_builder_begin forgets fields of an event that was not added. */
+bool batch_builder_trims(const struct batch_builder *b);
+bool batch_builder_drop(struct batch_builder *b, struct slice field);
+void batch_builder_begin(struct batch_builder *b);
+struct batch_trimmed batch_builder_trimmed(const struct batch_builder *b);
+/* Sets the raw bytes of the event added last (BUILDER_KEEP_RAW), unless fields of it were left out. */
 void batch_builder_set_raw(struct batch_builder *b, struct slice raw);
 /* Arena memory that lives as long as the batch being built; for decoders that unescape. NULL: no memory. */
 void *batch_builder_alloc(struct batch_builder *b, size_t n);

@@ -40,6 +40,12 @@ void decoder_destroy(struct decoder *d)
     mem_free(d);
 }
 
+void decoder_set_escapes(struct decoder *d, enum escapes escapes, escapes_look look, void *arg)
+{
+    if (d->ops->set_escapes)
+        d->ops->set_escapes(d->state, escapes, look, arg);
+}
+
 int decoder_run(struct decoder *d, struct slice data, bool at_end, struct batch_builder *out, size_t *used,
                 struct diag *why)
 {
@@ -53,6 +59,7 @@ int decoder_run(struct decoder *d, struct slice data, bool at_end, struct batch_
             break;
         }
         size_t step = 0;
+        batch_builder_begin(out);
         rc = d->ops->step(d->state, slice_from(data, done), at_end, out, &step, why);
         bool may_stay = rc == -ENOMEM || rc == DECODE_FULL || (rc == 0 && !at_end);
         assert(step <= data.n - done && (step || may_stay));

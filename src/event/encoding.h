@@ -17,6 +17,7 @@
 #include "base/slice.h"
 #include "base/strbuf.h"
 #include "event/batch.h"
+#include "event/escapes.h"
 
 struct decoder;
 struct encoder;
@@ -35,6 +36,7 @@ struct decoder_ops {
      * not hold a whole unit; never when at_end), DECODE_FULL with *used == 0, or < 0 with *used > 0 past the bad unit. */
     int (*step)(void *state, struct slice data, bool at_end, struct batch_builder *out, size_t *used,
                 struct diag *why);
+    void (*set_escapes)(void *state, enum escapes escapes, escapes_look look, void *arg); /* NULL = it has none */
 };
 
 struct encoder_ops {
@@ -66,6 +68,9 @@ const struct encoding *encoding_at(size_t i);
 
 int decoder_create(const struct encoding *enc, struct decoder **out);
 void decoder_destroy(struct decoder *d); /* NULL is fine */
+/* Before the first run, of ULM and BP: which escapes quoted values have (escapes.h); of others nothing. look, or NULL, is
+ * asked at most once, where ESCAPES_AUTO has to be decided; without it what the decoder has been given decides. */
+void decoder_set_escapes(struct decoder *d, enum escapes escapes, escapes_look look, void *arg);
 /* Decodes units from the front of data into out until data has no whole unit left or the builder is full.
  * *used says how many bytes are done with; the caller gives the rest again, with more behind it. With at_end
  * what remains is the last unit, whole or not.

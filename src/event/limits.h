@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* limits.h - the limits that are part of the event model. More is E_LIMIT, never a cut. */
+/* limits.h - the limits that are part of the event model. More is E_LIMIT, never a cut; of what comes from outside a
+ * field that is over one may be left out, and the event then says so (BUILDER_TRIM, batch.h). */
 #ifndef GRIDLINE_EVENT_LIMITS_H
 #define GRIDLINE_EVENT_LIMITS_H
 
@@ -13,5 +14,8 @@ enum {
     EVENT_HELP_MAX = 512,          /* bytes of a field's help */
     EVENT_LINE_MAX = 2048 * 1024   /* bytes of one event in any text encoding: JSON may need six a byte */
 };
+
+/* Names of the fields that were left out, by commas. */
+#define EVENT_DROPPED_FIELD "dropped_fields"
 
 #endif

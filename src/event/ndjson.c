@@ -17,7 +17,9 @@
  *
  * Reading takes more than is written
  *   - members in any order ("@" too), white space, any escape; a key that comes twice is an error.
- *   - time and name are required. time may also be a number: seconds since 1970, exact to the nanosecond.
+ *   - time and name are required. time may also be a number since 1970, exact to the nanosecond: seconds below 1e11,
+ *     milliseconds below 1e14, microseconds below 1e17, else nanoseconds, whatever its sign. Any time from 1973 on
+ *     is so read as it was meant; what has a fraction goes by what stands before the point.
  *   - level in any case; a level that is not one of ours makes the event's level info and stays as field
  * `level`.
  *   - null is a missing field. Objects within are flattened, {"a":{"b":1}} is a field a.b, up to NDJSON_DEPTH
@@ -127,6 +129,11 @@ static struct slice without_dollar(struct slice key)
 /* The next place for a value: its key is taken from now on. */
 static int add_value(struct ndjson_reader *r, struct slice name, const struct json_item *item, struct value v)
 {
+    if (r->n == EVENT_FIELDS_MAX && batch_builder_trims(r->out)) {
+        if (v.type != VALUE_NONE) /* a member without a value is not missed */
+            (void)batch_builder_drop(r->out, name);
+        return 0;
+    }
     if (r->n == EVENT_FIELDS_MAX)
         return diag_set(r->why, E_LIMIT, json_col(&r->json, item->key.p),
                         "more than %d members, those that are null or objects included", EVENT_FIELDS_MAX);
@@ -183,20 +190,38 @@ static int item_value(struct ndjson_reader *r, const struct json_item *item, str
     }
 }
 
+/* A time as a number, in the unit that its size tells: the point is moved by three digits a unit. */
+static int parse_number_time(struct slice text, int64_t *out)
+{
+    char seconds[64];
+    size_t sign = text.n && text.p[0] == '-', n = sign;
+    while (n < text.n && text.p[n] >= '0' && text.p[n] <= '9')
+        n++;
+    size_t move = n - sign <= 11 ? 0 : n - sign <= 14 ? 3 : n - sign <= 17 ? 6 : 9;
+    if (move == 0 || text.n + 1 > sizeof seconds)
+        return clock_parse_epoch(text, out);
+    struct slice fraction = slice_from(text, n + (n < text.n && text.p[n] == '.'));
+    memcpy(seconds, text.p, n - move);
+    seconds[n - move] = '.';
+    memcpy(seconds + n - move + 1, text.p + n - move, move);
+    memcpy(seconds + n + 1, fraction.p, fraction.n);
+    return clock_parse_epoch(slice_of(seconds, n + 1 + fraction.n), out);
+}
+
 static int read_time(struct ndjson_reader *r, const struct json_item *item)
 {
     struct slice text;
     int rc = read_name(r, item->text, item->escaped, &text);
     if (rc < 0)
         return rc;
-    rc = item->kind == JSON_NUMBER ? clock_parse_epoch(text, &r->head.time_ns)
+    rc = item->kind == JSON_NUMBER ? parse_number_time(text, &r->head.time_ns)
                                    : clock_parse_iso(text, &r->head.time_ns);
     if (rc == -ERANGE)
         return refuse(r, E_LIMIT, item->at, "time is outside the years 1677 to 2262");
     if (rc < 0)
         return refuse(
             r, E_PROTO, item->at,
-            "time is not like \"2026-11-15T21:20:28.123456Z\", nor seconds since 1970 without exponent");
+            "time is not like \"2026-11-15T21:20:28.123456Z\", nor a number since 1970 (s, ms, us or ns) without exponent");
     return 0;
 }
 
@@ -291,6 +316,8 @@ static int read_types(struct ndjson_reader *r)
             return refuse(
                 r, E_PROTO, item.at,
                 "a type is one of \"int\", \"uint\", \"float\", \"bool\", \"text\", \"bytes\", \"number\"");
+        if (r->n_hints == EVENT_FIELDS_MAX && batch_builder_drop(r->out, SLICE_LIT("@")))
+            continue;
         if (r->n_hints == EVENT_FIELDS_MAX)
             return refuse(r, E_LIMIT, item.at, "\"@\" has more members than an event has fields");
         rc = read_name(r, item.key, item.key_escaped, &h.name);

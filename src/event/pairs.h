@@ -9,9 +9,10 @@
  * so whatever its characters, because NetLogger and GridFTP write / : [ , bare. A number is always written
  * so.
  *   "..."   text: the quotes tell "5" from 5. \" and \\ are escapes; a backslash before anything else
- *           is itself, because others write C:\temp. One exception: a quoted number that contains a '+' is a
- * number, because writers before VALUE_NUMBER quoted what has a '+'. What a quoted text can't carry has a
- * marker at its front:
+ *           is itself, because others write C:\temp, or it is an escape as of C: escapes.h tells the two
+ *           dialects apart. One exception: a quoted number that contains a '+' is a number, because writers before
+ *           VALUE_NUMBER quoted what has a '+'.
+ * What a quoted text can't carry has a marker at its front:
  *   "%b:AAE="   bytes, in base64
  *   "%e:a%0Ab"  text with control characters, which, as '%', are %XX
  *   "%t:%e:x"   text that begins like a marker, or is a number that contains a '+'
@@ -33,6 +34,7 @@
 #include "base/slice.h"
 #include "base/strbuf.h"
 #include "event/encoding.h"
+#include "event/escapes.h"
 #include "event/line.h"
 #include "event/prepared.h"
 
@@ -89,6 +91,11 @@ enum { PAIRS_GUESSES = 32, PAIRS_LEVEL_TEXT = 16 };
 struct pairs_reader {
     struct line_reader lines;
     const struct pairs_dialect *dialect;
+    enum escapes escapes; /* ESCAPES_AUTO: until the first value that needs to know */
+    escapes_look look;    /* NULL: what is buffered must do */
+    void *look_arg;
+    struct slice buffered; /* from the line at hand on */
+    bool has_c;            /* the line at hand has escapes of C: as it stands it means something else elsewhere */
     struct pairs_second second;
     char level_text[PAIRS_LEVEL_TEXT]; /* the level read last and what it means */
     uint8_t level_n, level;
@@ -105,6 +112,9 @@ struct pairs_reader {
 /* decoder_ops.step */
 int pairs_step(void *state, struct slice data, bool at_end, struct batch_builder *out, size_t *used,
                struct diag *why);
+
+/* decoder_ops.set_escapes */
+void pairs_set_escapes(void *state, enum escapes escapes, escapes_look look, void *arg);
 
 /* For parse_time. True when text is the same second as last (the first second_n bytes are equal) with a
  * fraction of 1 to 9 digits and nothing more; *digits says how many. */

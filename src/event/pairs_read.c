@@ -19,6 +19,7 @@
 
 struct scan {
     const char *begin, *end; /* of the line */
+    struct pairs_reader *reader;
     struct batch_builder *out;
     struct diag *why;
 };
@@ -245,7 +246,21 @@ static int scan_name(const struct pairs_reader *r, const struct scan *s, const c
     return rc;
 }
 
-/* The text between the quotes with \" and \\ undone. */
+/* The dialect, decided when the first value depends on it, for all lines that follow. */
+static bool escapes_are_c(struct pairs_reader *r)
+{
+    struct escapes_votes votes = {0};
+    if (r->escapes != ESCAPES_AUTO)
+        return r->escapes == ESCAPES_C;
+    if (!r->look || !r->look(r->look_arg, &votes)) {
+        votes = (struct escapes_votes){0};
+        escapes_vote(&votes, r->buffered);
+    }
+    r->escapes = escapes_result(&votes);
+    return r->escapes == ESCAPES_C;
+}
+
+/* The text between the quotes with its escapes undone. */
 static int unescape(const struct scan *s, struct slice *text)
 {
     char *to = batch_builder_alloc(s->out, text->n);
@@ -253,10 +268,12 @@ static int unescape(const struct scan *s, struct slice *text)
     if (!to)
         return -ENOMEM;
     for (size_t i = 0; i < text->n; i++) {
-        bool escape =
-            text->p[i] == '\\' && i + 1 < text->n && (text->p[i + 1] == '"' || text->p[i + 1] == '\\');
-        i += escape;
-        to[n++] = text->p[i];
+        char next = text->p[i] == '\\' && i + 1 < text->n ? text->p[i + 1] : '\0';
+        char meaning = next == '"' || next == '\\' ? next : escapes_meaning(next);
+        bool is_escape = meaning && (meaning == next || escapes_are_c(s->reader));
+        s->reader->has_c |= is_escape && meaning != next;
+        to[n++] = is_escape ? meaning : text->p[i];
+        i += is_escape;
     }
     *text = slice_of(to, n);
     return 0;
@@ -340,6 +357,8 @@ static int take_quoted(const struct scan *s, const char *p, struct quoted *q)
 static int add_field(struct pairs_reader *r, const struct scan *s, struct slice name, struct value v,
                      uint32_t col)
 {
+    if (r->n_fields == EVENT_FIELDS_MAX && batch_builder_drop(s->out, name))
+        return 0;
     if (r->n_fields == EVENT_FIELDS_MAX)
         return diag_set(s->why, E_LIMIT, col, "more than %d fields", EVENT_FIELDS_MAX);
     r->fields[r->n_fields] = (struct named_value){name, v};
@@ -563,7 +582,7 @@ static int read_line(struct line_reader *lines, struct slice line, struct batch_
 {
     struct pairs_reader *r = (struct pairs_reader *)lines;
     const struct pairs_dialect *d = r->dialect;
-    struct scan s = {.begin = line.p, .end = line.p + line.n, .out = out, .why = why};
+    struct scan s = {.begin = line.p, .end = line.p + line.n, .reader = r, .out = out, .why = why};
     struct event_head head;
     memset(r->head, 0, sizeof r->head);
     r->n_fields = 0;
@@ -587,7 +606,21 @@ static int read_line(struct line_reader *lines, struct slice line, struct batch_
 int pairs_step(void *state, struct slice data, bool at_end, struct batch_builder *out, size_t *used,
                struct diag *why)
 {
-    return line_step(state, read_line, data, at_end, out, used, why);
+    struct pairs_reader *r = state;
+    r->buffered = data;
+    r->has_c = false;
+    int rc = line_step(&r->lines, read_line, data, at_end, out, used, why);
+    if (rc == 0 && r->has_c)
+        batch_builder_set_raw(out, SLICE_LIT(""));
+    return rc;
+}
+
+void pairs_set_escapes(void *state, enum escapes escapes, escapes_look look, void *arg)
+{
+    struct pairs_reader *r = state;
+    r->escapes = escapes;
+    r->look = look;
+    r->look_arg = arg;
 }
 
 /* The end of the value at p, or NULL when it has none. */

@@ -100,6 +100,7 @@ static const struct decoder_ops decoder = {
     .state_size = sizeof(struct pairs_reader),
     .init = reader_init,
     .step = pairs_step,
+    .set_escapes = pairs_set_escapes,
 };
 
 static const struct encoder_ops encoder = {

@@ -65,6 +65,9 @@ struct xml_reader {
     uint8_t level;
     struct span host, prog, name;
     size_t n_fields;
+    struct batch_builder *out;
+    bool is_dropping; /* the field at hand is one too many: its text, from dropping_at on, is not kept */
+    size_t dropping_at;
     struct strbuf text, scratch;
     struct xml_field fields[EVENT_FIELDS_MAX];
     struct named_value values[EVENT_FIELDS_MAX];
@@ -280,6 +283,11 @@ static int decode_tail(struct xml_reader *x, size_t at)
 
 static struct xml_field *new_field(struct xml_reader *x, struct slice name, uint8_t type)
 {
+    if (x->n_fields == EVENT_FIELDS_MAX && batch_builder_drop(x->out, name)) {
+        x->is_dropping = true;
+        x->dropping_at = x->text.n;
+        return NULL;
+    }
     if (x->n_fields == EVENT_FIELDS_MAX) {
         stop(x, diag_set(x->why, E_LIMIT, 0, "more than %d fields", EVENT_FIELDS_MAX));
         return NULL;
@@ -455,6 +463,11 @@ static int parse_content(struct xml_reader *x, struct xml_field *f)
 
 static void end_field(struct xml_reader *x)
 {
+    if (x->is_dropping) {
+        x->is_dropping = false;
+        x->text.n = x->dropping_at;
+        return;
+    }
     struct xml_field *f = &x->fields[x->n_fields - 1];
     int rc = strbuf_failed(&x->text) ? -ENOMEM : parse_content(x, f);
     if (rc == -ENOMEM)
@@ -557,6 +570,8 @@ static int read_element(struct xml_reader *x, struct slice element, struct batch
                         struct diag *why)
 {
     x->why = why;
+    x->out = out;
+    x->is_dropping = false;
     x->failed = 0;
     x->depth = 0;
     x->has_time = false;

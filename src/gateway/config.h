@@ -53,6 +53,7 @@ struct gateway_config {
     uint64_t journal_max;
     const char *identity; /* folder (net/tls.h); "" = no TLS */
     bool is_insecure;     /* other hosts may be spoken to without TLS */
+    uint8_t escapes;      /* enum escapes: of lines of ULM and BP */
     uint8_t level;        /* enum seal_level off loopback; on loopback datagrams are not sealed */
     uint32_t lease_ms, renew_ms;
     const char *assign; /* settings by newlines: "vector.every=2s\n..." */

@@ -7,6 +7,7 @@
 #include "base/num.h"
 #include "base/text.h"
 #include "event/class.h"
+#include "event/escapes.h"
 #include "event/predicate.h"
 
 #include <arpa/inet.h>
@@ -139,6 +140,7 @@ static int store_names(const struct config_value *v, const char *const *texts, s
 /* The place of the word is the number of the wire. */
 _Static_assert(SEAL_NONE == 0 && SEAL_AUTHENTIC == 1 && SEAL_PRIVATE == 2,
                "the words of `security` are in this order");
+_Static_assert(ESCAPES_AUTO == 0 && ESCAPES_PLAIN == 1 && ESCAPES_C == 2, "and those of `escapes`");
 
 static int store_level(const struct config_value *v, const char *const *texts, size_t n, void *base)
 {
@@ -411,6 +413,15 @@ static const struct config_key gateway_keys[] = {
      .help = "how datagrams of other hosts are protected: `authentic`: signed, readable; `private`: "
              "encrypted, too; "
              "`none` needs `insecure`"},
+    {.name = "escapes",
+     .type = CONFIG_OWN,
+     .own = &own_level,
+     .offset = GATEWAY(escapes),
+     .default_text = "auto",
+     .words = "auto|plain|c",
+     .help = "backslashes in quoted values of lines of ULM and BP that programs send: `plain`: `\\\"` and `\\\\` are "
+             "escapes, any other backslash is itself; `c`: `\\n`, `\\t`, `\\r` are escapes, too; `auto`: by what the "
+             "lines show that came together with the first that has one"},
     {.name = "insecure",
      .type = CONFIG_FLAG,
      .offset = GATEWAY(is_insecure),

@@ -290,6 +290,8 @@ static void control_status(void *arg, struct args_writer *out)
     args_add_uint(out, "connections.not_allowed", all->not_allowed);
     args_add_uint(out, "connections.bad_frames", all->bad_frames);
     args_add_uint(out, "connections.bad_lines", all->bad_lines);
+    args_add_uint(out, "connections.trimmed_events", g->ledger.trimmed.events);
+    args_add_uint(out, "connections.trimmed_fields", g->ledger.trimmed.fields);
     args_add_uint(out, "connections.failed_handshakes", all->failed_handshakes);
     args_add_uint(out, "workers.unwritten", workers_unwritten(g->workers));
     args_add_uint(out, "joined", all->joined);
@@ -597,7 +599,8 @@ static int open_loop(struct gateway *g, struct diag *why)
                                     .workers = g->workers,
                                     .control = g->control,
                                     .access = g->access,
-                                    .max = g->options.connections_max};
+                                    .max = g->options.connections_max,
+                                    .escapes = g->options.escapes};
     return 0;
 }
 

@@ -42,6 +42,7 @@ struct gateway_options {
     bool is_insecure;         /* other hosts may come without TLS */
     uint8_t level;            /* enum seal_level of datagrams off loopback */
     uint32_t connections_max; /* 0 = SESSIONS_MAX */
+    enum escapes escapes;     /* of lines of ULM and BP */
     const char *assign;       /* settings for every worker, a line each: "vector.every=2s"; NULL = none */
     const char
         *demand; /* asked of sensors on request for as long as it runs, a line each: "cpu 10s"; NULL = none */

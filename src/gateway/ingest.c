@@ -38,7 +38,7 @@ struct ingest *ingest_create(struct ledger *ledger, struct store *store, const s
     in->samples = samples_scratch_create();
     if (in->registry) {
         in->check = batch_builder_create(in->registry, options->on_batch ? 0 : BUILDER_BORROW);
-        in->builder = batch_builder_create(in->registry, 0);
+        in->builder = batch_builder_create(in->registry, BUILDER_TRIM);
         in->rows = batch_builder_create(in->registry, 0);
     }
     if (!in->registry || !in->check || !in->builder || !in->rows || !in->writer || !in->samples) {
@@ -481,6 +481,12 @@ static void take_lines(struct ingest *in, struct arrival *a)
         ingest_note_store(in, r);
     }
     ingest_commit_if_full(in);
+}
+
+void ingest_note_trimmed(struct ingest *in, struct batch_trimmed trimmed)
+{
+    in->ledger->trimmed.events += trimmed.events;
+    in->ledger->trimmed.fields += trimmed.fields;
 }
 
 int ingest_built(struct ingest *in, struct ingest_source *source)

@@ -91,6 +91,7 @@ int ingest_block(struct ingest *in, struct ingest_source *source, struct slice b
 /* Events without origin, from a decoder that filled ingest_builder: journalled or counted as refused, not
  * answered; each by itself is refused if source may not say it. -ENOMEM: they are gone. */
 struct batch_builder *ingest_builder(struct ingest *in);
+void ingest_note_trimmed(struct ingest *in, struct batch_trimmed trimmed); /* for the ledger */
 int ingest_built(struct ingest *in, struct ingest_source *source);
 /* A record of the owner's own, of a type that on_restore knows. -ENOBUFS, E_LIMIT, -ENOMEM: it is not
  * journalled; what was lost with a group that failed is made good by the next checkpoint. */

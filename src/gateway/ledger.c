@@ -393,8 +393,10 @@ static void print_account(const struct account *a, struct strbuf *out)
 
 void ledger_print(const struct ledger *l, struct strbuf *out)
 {
-    strbuf_printf(out, "{\"hop\":\"gateway\",\"forgotten\":%" PRIu64 ",\"forced\":%" PRIu64 ",\"accounts\":[",
-                  l->forgotten, l->forced);
+    strbuf_printf(out,
+                  "{\"hop\":\"gateway\",\"forgotten\":%" PRIu64 ",\"forced\":%" PRIu64 ",\"trimmed_events\":%" PRIu64
+                  ",\"trimmed_fields\":%" PRIu64 ",\"accounts\":[",
+                  l->forgotten, l->forced, l->trimmed.events, l->trimmed.fields);
     const char *comma = "";
     for (const struct account *a = l->oldest; a; a = a->newer) {
         strbuf_add_str(out, comma);

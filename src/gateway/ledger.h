@@ -23,6 +23,7 @@
 
 #include "base/map.h"
 #include "base/strbuf.h"
+#include "event/batch.h"
 #include "gateway/dedup.h"
 #include "net/frame.h"
 
@@ -60,6 +61,7 @@ struct ledger {
     uint32_t now_s; /* UTC, set by the owner now and then */
     uint64_t forgotten;
     uint32_t forgotten_s;  /* the latest time, UTC, that an account forgotten by age was heard of; 0 = none */
+    struct batch_trimmed trimmed; /* events of texts that were taken without fields over a limit, since start */
     uint64_t forced;       /* records of the journal that gave way before every cursor had passed them */
     struct account **walk; /* those that were there when it began; NULL: forgotten, or no walk */
     size_t n_walk, walked;

@@ -143,7 +143,7 @@ static int read_blocks(struct publisher *p, struct slice body, struct batch_buil
 static int read_body(struct publisher *p, const struct encoding *encoding, struct slice body)
 {
     struct registry *registry = registry_create();
-    struct batch_builder *builder = registry ? batch_builder_create(registry, 0) : NULL;
+    struct batch_builder *builder = registry ? batch_builder_create(registry, BUILDER_TRIM) : NULL;
     struct block_writer *w = block_writer_create();
     struct decoder *d = NULL;
     int r = builder && w ? decoder_create(encoding, &d) : -ENOMEM;
@@ -152,6 +152,8 @@ static int read_body(struct publisher *p, const struct encoding *encoding, struc
                                                   : read_text(p, d, body, builder, w);
     if (r == 0 && strbuf_failed(&p->blocks))
         r = -ENOMEM;
+    if (builder)
+        p->trimmed = batch_builder_trimmed(builder);
     decoder_destroy(d);
     block_writer_destroy(w);
     batch_builder_destroy(builder);
@@ -213,6 +215,8 @@ static void on_turn(evutil_socket_t fd, short what, void *arg)
         return;
     }
     p->refused += p->events - p->taken;
+    if (p->result == 0)
+        ingest_note_trimmed(p->sessions->ingest, p->trimmed);
     p->done(p);
 }
 

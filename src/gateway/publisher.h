@@ -29,6 +29,7 @@ struct publisher {
     int result;       /* 0; E_PROTO, E_LIMIT, -ESTALE, -EACCES; -EAGAIN: try again; -ENOMEM */
     uint64_t taken;   /* events that are in the journal, or were there */
     uint64_t refused; /* that are not */
+    struct batch_trimmed trimmed; /* of those taken: without fields that are over a limit */
     struct diag errors[PUBLISHER_ERRORS]; /* the first of them: line, column, what */
     size_t n_errors;
     char text[200]; /* why, when result is not 0 */

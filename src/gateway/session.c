@@ -580,8 +580,11 @@ static size_t read_lines(struct session *s, struct slice data, bool at_end)
     while (s->state == SESSION_LINES && done < data.n && r != 0) {
         size_t used;
         struct diag why;
+        struct batch_trimmed before = batch_builder_trimmed(ingest_builder(in)), now;
         r = decoder_run(s->decoder, slice_from(data, done), at_end, ingest_builder(in), &used, &why);
         done += used;
+        now = batch_builder_trimmed(ingest_builder(in));
+        ingest_note_trimmed(in, (struct batch_trimmed){now.events - before.events, now.fields - before.fields});
         int built = ingest_built(in, &s->source);
         if (r == -ENOMEM || built < 0)
             session_failed(s, -ENOMEM, "");
@@ -617,6 +620,7 @@ static void start_lines(struct session *s, const char *encoding)
         close_soon(s);
         return;
     }
+    decoder_set_escapes(s->decoder, s->all->escapes, NULL, NULL);
     s->state = SESSION_LINES;
     unlimit(s);
     stream_set_input_max(s->io, DECODE_UNIT_MAX);

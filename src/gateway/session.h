@@ -13,6 +13,7 @@
 #ifndef GRIDLINE_GATEWAY_SESSION_H
 #define GRIDLINE_GATEWAY_SESSION_H
 
+#include "event/escapes.h"
 #include "event/query.h"
 #include "gateway/access.h"
 #include "gateway/control.h"
@@ -64,6 +65,7 @@ struct sessions {
     void *registered_arg;
     size_t max;   /* connections; 0 = SESSIONS_MAX */
     int hello_ms; /* 0 = SESSION_HELLO_MS */
+    enum escapes escapes; /* of lines */
 
     /* Their own: */
     int commit_ms; /* what the timer was started with */

@@ -19,37 +19,20 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#ifndef GRIDLINE_FILTERS
-#error "the build says where filters are installed"
-#endif
-
 enum {
     POSITION_MAX = 4096, /* as sensor_mark has it */
     BATCH_BYTES = 64 << 10,
     CALL_BYTES = 1 << 20
 };
 
-/* A name is looked for where an administrator puts filters, then where ours are installed. */
 static int load_filter(struct logfile *l, struct diag *why)
 {
-    static const char *const folders[] = {"/etc/gridline/filters", GRIDLINE_FILTERS};
-    struct logfilter_options o = {.zone = l->zone};
-    struct strbuf path = {0};
-    int r = -ENOENT;
+    char host[256] = "";
     if (!l->filter)
         return logfilter_plain(l->event, &l->lines, why);
-    if (strchr(l->filter, '/'))
-        return logfilter_load(l->filter, &o, &l->lines, why);
-    for (size_t i = 0; r == -ENOENT && i < sizeof folders / sizeof *folders; i++) {
-        strbuf_reset(&path);
-        strbuf_printf(&path, "%s/%s.conf", folders[i], l->filter);
-        r = strbuf_failed(&path) ? -ENOMEM : logfilter_load(path.p, &o, &l->lines, why);
-    }
-    strbuf_fini(&path);
-    if (r == -ENOENT)
-        return diag_set(why, r, 0, "no filter %.60s in %s or %s; give its path", l->filter, folders[0],
-                        folders[1]);
-    return r;
+    (void)gethostname(host, sizeof host - 1); /* not known: every host of the log is a target */
+    const struct logfilter_options o = {.zone = l->zone, .own_host = host};
+    return logfilter_find(l->filter, &o, &l->lines, why);
 }
 
 /* u16 length, so many bytes of follow's, the rest the filter's. */
@@ -161,6 +144,7 @@ static void send_reading(struct logfile *l, struct sensor_out *out)
         value_uint(s->events),
         value_uint(s->skipped),
         value_uint(s->unmatched),
+        value_uint(s->trimmed),
         value_uint(s->refused),
         value_uint(s->gave_up),
         value_uint(s->bad_values),

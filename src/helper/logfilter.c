@@ -14,6 +14,7 @@
 #include "helper/logfilter_table.h"
 
 #include <errno.h>
+#include <inttypes.h>
 
 enum { JIT_STACK_MIN = 32 << 10, JIT_STACK_MAX = LOGFILTER_MATCH_KIB << 10 };
 
@@ -31,6 +32,7 @@ void logfilter_destroy(struct logfilter *f)
     patterns_free(&f->prefix);
     patterns_free(&f->skip);
     patterns_free(&f->multiline_pattern);
+    patterns_free(&f->whole);
     for (size_t i = 0; i < f->n_rules; i++)
         patterns_free(&f->rules[i].match);
     for (size_t i = 0; i < f->n_tables; i++)
@@ -153,7 +155,7 @@ static void set_value(struct logfilter *f, struct slice name, struct value v, bo
             f->values[i].value = v;
         return;
     }
-    if (f->n_values < EVENT_FIELDS_MAX)
+    if (f->n_values < LOGFILTER_FIELDS_MAX)
         f->values[f->n_values++] = (struct named_value){name, v};
     else
         f->stats.bad_values++; /* recalled fields may add up to more; the event's own came first */
@@ -201,16 +203,25 @@ static int64_t record_time(struct logfilter *f, struct slice time_group, int64_t
 {
     const struct capture *c = find_capture(f, time_group);
     int64_t t;
+    f->zone.has_after = f->has_last_time;
+    f->zone.after_ns = f->last_time_ns;
     if (c && parse_time(f, c->text, now_ns, &t)) {
         f->last_time_ns = t;
-        f->has_last_time = true;
+        f->last_read_ns = now_ns;
+        f->has_last_time = f->has_last_read = true;
         return t;
     }
     if (c) {
         f->stats.bad_values++;
         set_value(f, SLICE_LIT("time_text"), value_text(c->text), true);
     }
-    return f->time_missing_is_last && f->has_last_time ? f->last_time_ns : now_ns;
+    if (f->time_missing == TIME_NOW || !f->has_last_time)
+        return now_ns;
+    t = f->last_time_ns;
+    if (f->time_missing == TIME_CLOCK && f->has_last_read && now_ns > f->last_read_ns &&
+        __builtin_add_overflow(t, now_ns - f->last_read_ns, &t))
+        return f->last_time_ns;
+    return t;
 }
 
 static uint8_t record_level(struct logfilter *f, const struct template *t)
@@ -254,6 +265,7 @@ static void recall(struct logfilter *f, const struct table_use *use, int64_t tim
     struct named_value v;
     if (!use->table)
         return;
+    table_expire(use->table, time_ns, &f->stats.evicted);
     if (!use_key(f, use, &key) || !table_get(use->table, key, &entry)) {
         f->stats.unpaired++;
         return;
@@ -292,12 +304,32 @@ static void update_tables(struct logfilter *f, const struct rule *r, int64_t tim
 
 /* ---- records ---- */
 
+static bool is_over_limits(const struct logfilter *f, const struct event_head *head)
+{
+    size_t size = head->name.n + 32;
+    bool is_over = f->n_values > EVENT_FIELDS_MAX;
+    for (size_t i = 0; i < f->n_values && !is_over; i++) {
+        const struct named_value *v = &f->values[i];
+        size_t n = value_is_text(v->value.type) ? v->value.n : 0;
+        size += v->name.n + 8 + n;
+        is_over = n > EVENT_TEXT_MAX || size > EVENT_SIZE_MAX;
+    }
+    return is_over;
+}
+
 static void send(struct logfilter *f, const struct event_head *head, const struct logfilter_sink *sink)
 {
-    if (sink->event(sink->arg, head, f->values, f->n_values) == 0)
-        f->stats.events++;
-    else
-        f->stats.refused++;
+    bool is_taken = sink->event(sink->arg, head, f->values, f->n_values) == 0;
+    f->stats.trimmed += is_taken && is_over_limits(f, head);
+    *(is_taken ? &f->stats.events : &f->stats.refused) += 1;
+}
+
+/* Short names and full ones are the same where what both have is. */
+static bool is_same_host(struct slice a, struct slice b)
+{
+    struct slice *longer = a.n > b.n ? &a : &b, *shorter = a.n > b.n ? &b : &a;
+    return slice_eq_nocase(slice_of(longer->p, shorter->n), *shorter) &&
+           (longer->n == shorter->n || longer->p[shorter->n] == '.');
 }
 
 static void run_rule(struct logfilter *f, const struct rule *r, bool is_cut, int64_t now_ns,
@@ -316,6 +348,13 @@ static void run_rule(struct logfilter *f, const struct rule *r, bool is_cut, int
         set_value(f, SLICE_LIT("truncated"), value_bool(true), true);
     if (!expand_whole(f, &r->prog, &head.prog))
         head.prog = slice_of("", 0);
+    if (!expand_whole(f, &r->host, &head.host))
+        head.host = slice_of("", 0);
+    if (f->own_host.p) { /* who sends it may only speak for his own host */
+        if (head.host.n && !is_same_host(head.host, f->own_host))
+            set_value(f, SLICE_LIT("target"), value_text(head.host), false);
+        head.host = slice_of("", 0);
+    }
     if (r->emits)
         send(f, &head, sink);
     else
@@ -345,6 +384,9 @@ static void run_record(struct logfilter *f, struct slice text, bool is_cut, int6
     f->stats.cut += is_cut;
     f->n_captures = f->n_values = 0;
     arena_reset(&f->scratch);
+    int digits = snprintf(f->number_text, sizeof f->number_text, "%" PRIu64, ++f->number);
+    f->captures[f->n_captures++] =
+        (struct capture){SLICE_LIT("_number"), slice_of(f->number_text, (size_t)digits), LOGVALUE_TEXT, false};
     if (f->prefix.n > 0) {
         const struct pattern *p = find_match(f, &f->prefix, text);
         if (!p) {
@@ -406,15 +448,17 @@ enum logfilter_held logfilter_line(struct logfilter *f, struct slice line, bool 
     bool is_first = f->n_lines == 0;
     add_line(f, line, is_cut);
     bool is_stray = f->multiline == LINES_START && is_first && !starts; /* nothing that it could belong to */
-    if (is_stray || (f->multiline == LINES_END && is_match) || f->n_lines >= f->lines_max) {
+    bool is_whole = (f->multiline == LINES_END && is_match) || f->n_lines >= f->lines_max ||
+                    find_match(f, &f->whole, strbuf_slice(&f->record));
+    if (is_stray || is_whole) {
         logfilter_flush(f, now_ns, sink);
         return LOGFILTER_DONE;
     }
     return is_first ? LOGFILTER_STARTED : LOGFILTER_HELD;
 }
 
-/* ---- saving: u8 1 and the zigzag varint time of the last record that had one, or u8 0; varint entries left
- * out; then per entry, newest first in each table: table name, key, zigzag varint time, fields; texts with
+/* ---- saving: u8, bit 0: zigzag varint time of the last record that had one follows, bit 1: varint number of
+ * records so far follows (what was saved before there was one has none); varint entries left out; then per entry, newest first in each table: table name, key, zigzag varint time, fields; texts with
  * their length as varint before them ---- */
 
 static void save_text(struct strbuf *out, struct slice s)
@@ -435,7 +479,7 @@ void logfilter_save(const struct logfilter *f, struct strbuf *out, size_t max)
 {
     struct strbuf entries = {0};
     uint64_t left_out = 0;
-    enum { BEFORE = 1 + 10 + 10 };
+    enum { BEFORE = 1 + 10 + 10 + 10 };
     max -= max < BEFORE ? max : BEFORE;
     for (size_t i = 0; i < f->n_tables; i++) {
         const struct logtable *t = &f->tables[i];
@@ -448,11 +492,12 @@ void logfilter_save(const struct logfilter *f, struct strbuf *out, size_t max)
             entries.n = before;
             break;
         }
-        left_out += t->by_key.n - kept;
+        left_out += t->n - kept;
     }
-    strbuf_add_char(out, f->has_last_time);
+    strbuf_add_char(out, (char)(f->has_last_time | 2));
     if (f->has_last_time)
         strbuf_add_varint(out, zigzag(f->last_time_ns));
+    strbuf_add_varint(out, f->number);
     strbuf_add_varint(out, left_out);
     strbuf_add_slice(out, strbuf_slice(&entries));
     strbuf_fini(&entries);
@@ -489,10 +534,11 @@ int logfilter_restore(struct logfilter *f, struct slice bytes)
     struct cursor c = cursor_of(bytes);
     struct saved s, *all = NULL;
     size_t n = 0;
-    uint8_t has_time = cursor_u8(&c);
-    int64_t time_ns = has_time ? unzigzag(cursor_varint(&c)) : 0;
+    uint8_t has = cursor_u8(&c);
+    int64_t time_ns = has & 1 ? unzigzag(cursor_varint(&c)) : 0;
+    uint64_t number = has & 2 ? cursor_varint(&c) : 0;
     uint64_t left_out = cursor_varint(&c);
-    if (c.bad || has_time > 1)
+    if (c.bad || has > 3)
         return E_PROTO;
     for (struct cursor look = c; cursor_left(&look) > 0; n++)
         if (!take_saved(&look, &s))
@@ -508,8 +554,9 @@ int logfilter_restore(struct logfilter *f, struct slice bytes)
             table_put(t, all[i].key, all[i].time_ns, all[i].fields, &f->stats.evicted);
     }
     f->stats.evicted += left_out;
-    f->has_last_time = has_time;
+    f->has_last_time = has & 1;
     f->last_time_ns = time_ns;
+    f->number = number;
     mem_free(all);
     return 0;
 }

@@ -33,6 +33,7 @@ enum {
     LOGFILTER_TABLES_MAX = 16,
     LOGFILTER_ENTRIES_MAX = 65536,  /* of a table */
     LOGFILTER_ENTRY_MAX = 4 << 10,  /* bytes of one */
+    LOGFILTER_FIELDS_MAX = 1024,    /* of an event, as the sink gets it: more than the model has */
     LOGFILTER_MATCH_STEPS = 200000, /* of PCRE2's, for one pattern on one record */
     LOGFILTER_MATCH_KIB = 1024      /* memory of one match */
 };
@@ -40,7 +41,9 @@ enum {
 struct logfilter;
 
 struct logfilter_options {
-    const char *zone; /* of times that have none: local, utc, +02:00; NULL: as the filter says */
+    const char *zone; /* of times that have none: local, utc, +02:00, Europe/Berlin; NULL: as the filter says */
+    int year;         /* of the first record where times have none; 0: as the filter says */
+    const char *own_host; /* what a filter has as another host is the event's target; NULL: it is the event's host */
 };
 
 struct logfilter_stats {
@@ -48,6 +51,7 @@ struct logfilter_stats {
     uint64_t events;     /* given to the sink and taken */
     uint64_t skipped;    /* by a skip pattern, or by a rule that only remembers */
     uint64_t unmatched;  /* by no rule (or no prefix) */
+    uint64_t trimmed;    /* events with fields over a limit of the model */
     uint64_t refused;    /* events that the sink did not take */
     uint64_t gave_up;    /* matches that took too many steps */
     uint64_t bad_values; /* times, numbers and levels that are none: sent as text */
@@ -56,7 +60,8 @@ struct logfilter_stats {
     uint64_t unpaired;   /* what a rule wanted to recall was not there */
 };
 
-/* Where events go. Everything is borrowed for the call. E_LIMIT, E_PROTO: not taken. */
+/* Where events go. Everything is borrowed for the call. E_LIMIT, E_PROTO: not taken. Texts may be longer, and fields
+ * more, than an event can have: a builder with BUILDER_TRIM leaves them out and says so. */
 struct logfilter_sink {
     int (*event)(void *arg, const struct event_head *head, const struct named_value *values, size_t n);
     void *arg;
@@ -68,6 +73,8 @@ int logfilter_parse(struct slice text, const char *name, const struct logfilter_
                     struct logfilter **out, struct diag *why);
 int logfilter_load(const char *path, const struct logfilter_options *o, struct logfilter **out,
                    struct diag *why);
+/* filter is a path, or a name that is looked for in /etc/gridline/filters and then among those installed. */
+int logfilter_find(const char *filter, const struct logfilter_options *o, struct logfilter **out, struct diag *why);
 /* Only looks whether the file can be used. */
 int logfilter_check(const char *path, struct diag *why);
 /* The filter for those who have none: each line is the field text of an event of that name. */
@@ -89,7 +96,7 @@ void logfilter_flush(struct logfilter *f, int64_t now_ns, const struct logfilter
 /* How long to wait for more lines of a record before it counts as whole. */
 int64_t logfilter_wait_ns(const struct logfilter *f);
 
-/* Appends at most max bytes (but 21 at least): what the tables hold, newest first, as much as fits. */
+/* Appends at most max bytes (but 31 at least): what the tables hold, newest first, as much as fits. */
 void logfilter_save(const struct logfilter *f, struct strbuf *out, size_t max);
 /* Into a new filter. What the filter has no table for is passed over. E_PROTO: not such bytes; nothing is
  * restored. */

@@ -13,21 +13,32 @@
 
 /* ---- times: logfilter_time.c ---- */
 
-struct logtime_zone {
-    bool is_local;    /* as the system's zone has it; else offset_s */
-    int64_t offset_s; /* east of UTC */
-    /* What local time was for the hour last asked for: zones change on the hour. */
-    int64_t cached_hour, cached_offset_s;
-    bool is_cached;
+enum { LOGTIME_CHANGES_MAX = 512 }; /* two a year, and more where they follow the moon */
+
+/* From this second, UTC, on the zone is so far east. */
+struct logtime_change {
+    int64_t from_s, offset_s;
 };
 
-/* local, utc or ±HH:MM. */
+/* The zone of times that have none, and what tells the year and the hour of those that are in doubt. */
+struct logtime_zone {
+    int64_t offset_s; /* east of UTC, before the first change */
+    struct logtime_change changes[LOGTIME_CHANGES_MAX];
+    size_t n_changes;
+    int year;         /* of the first record, where times have no year; 0: told from when the log was read */
+    bool has_after;   /* the time of the record before: */
+    int64_t after_ns;
+};
+
+/* local, utc, ±HH:MM, or a zone of the system's (Europe/Berlin), whose changes from 1970 to 2100 are looked up now. Not
+ * while other threads run: the process's TZ is another for a moment. */
 int logtime_zone_parse(struct slice s, struct logtime_zone *out);
 /* Can the format be used? E_PROTO: *bad is the first letter behind a % that is none of ours. */
 int logtime_check(const char *format, char *bad);
-/* All of text must be in the format. A year that the format lacks is the one that brings it nearest to
- * now_ns. */
-int logtime_parse(const char *format, struct slice text, struct logtime_zone *zone, int64_t now_ns,
+/* All of text must be in the format. A year that the format lacks is zone->year, or the next where time would go back by
+ * more than half a year from after_ns; without zone->year it is the last that does not bring it more than a day
+ * behind now_ns. */
+int logtime_parse(const char *format, struct slice text, const struct logtime_zone *zone, int64_t now_ns,
                   int64_t *out);
 
 /* ---- values: logfilter_value.c ---- */
@@ -55,7 +66,9 @@ struct table_entry;
 
 struct logtable {
     struct slice name;
-    size_t max;
+    size_t n, max;
+    bool is_queue;  /* a key has several entries; the oldest is recalled and forgotten first */
+    int64_t age_ns; /* an older entry is dropped; 0 = none is too old */
     struct map by_key;
     struct table_entry *newest, *oldest;
     bool is_filled; /* some rule puts entries into it */
@@ -68,7 +81,9 @@ struct table_view {
 };
 
 void table_fini(struct logtable *t);
-/* Adds or replaces; copies. Forgets the oldest entry of a full table and counts it; so is an entry over the
+/* Drops entries that are older than the table keeps them, and counts them. */
+void table_expire(struct logtable *t, int64_t now_ns, uint64_t *evicted);
+/* Adds, or replaces where the table is no queue; copies. Forgets the oldest entry of a full table and counts it; so is an entry over the
  * limit. */
 void table_put(struct logtable *t, struct slice key, int64_t time_ns, struct slice fields, uint64_t *evicted);
 bool table_get(const struct logtable *t, struct slice key, struct table_view *out);
@@ -132,7 +147,7 @@ struct table_use {
 struct rule {
     struct slice label; /* the section's title */
     struct pattern_list match;
-    struct template name, level, prog, id, target;
+    struct template name, level, host, prog, id, target;
     enum logvalue_type id_type;
     struct slice time_group;
     struct typed_template *fields;
@@ -142,6 +157,10 @@ struct rule {
     size_t n_keep;      /* 0 = all */
     bool emits;
 };
+
+/* The time of a record without one: that of reading; of the last record that had one; or that, and as much as has
+ * passed since it was read. */
+enum time_missing { TIME_NOW, TIME_LAST, TIME_CLOCK };
 
 enum multiline { LINES_SINGLE, LINES_START, LINES_CONTINUE, LINES_END };
 
@@ -160,7 +179,8 @@ struct logfilter {
     const char **time_formats;
     size_t n_time_formats;
     struct logtime_zone zone;
-    bool time_missing_is_last; /* a record without a time has that of the last one that had one */
+    enum time_missing time_missing;
+    struct slice own_host; /* p not NULL: another host is the event's target, and no event has a host */
     struct slice unmatched;    /* name of its event; empty = dropped */
     struct level_of *levels;
     size_t n_levels;
@@ -169,6 +189,7 @@ struct logfilter {
 
     enum multiline multiline;
     struct pattern_list multiline_pattern; /* one */
+    struct pattern_list whole;             /* a record that matches needs no further line; one or none */
     struct slice join;
     size_t lines_max;
     int64_t wait_ns;
@@ -177,17 +198,19 @@ struct logfilter {
     pcre2_match_context *context;
     pcre2_jit_stack *jit_stack;
     pcre2_match_data *data;
-    int64_t last_time_ns;
-    bool has_last_time;
+    int64_t last_time_ns, last_read_ns;
+    bool has_last_time, has_last_read; /* a time that was restored was not read */
+    uint64_t number;                   /* of the record, from 1: {_number} */
+    char number_text[24];
     struct strbuf record; /* lines of the record that was started */
     size_t n_lines;       /* of it; 0 = none was started */
     bool is_record_cut;
     size_t n_captures;
-    struct capture captures[2 * LOGFILTER_GROUPS_MAX];
+    struct capture captures[2 * LOGFILTER_GROUPS_MAX + 1]; /* and {_number} */
     struct arena scratch; /* texts of the event being made */
     struct strbuf text;   /* one of them while it grows */
     struct strbuf stored;
-    struct named_value values[EVENT_FIELDS_MAX];
+    struct named_value values[LOGFILTER_FIELDS_MAX];
     size_t n_values;
     uint32_t pairs_max; /* of any pattern's groups */
     struct logfilter_stats stats;

@@ -16,6 +16,10 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#ifndef GRIDLINE_FILTERS
+#error "the build says where filters are installed"
+#endif
+
 struct loading {
     const char *name;
     struct diag *why;
@@ -258,29 +262,33 @@ static int check_zone(cfg_t *cfg, cfg_opt_t *opt)
 {
     struct logtime_zone zone;
     if (logtime_zone_parse(last_value(opt), &zone) < 0)
-        return fail_at(cfg->line, E_PROTO, "zone: local, utc or an offset like +02:00");
+        return fail_at(cfg->line, E_PROTO, "zone: local, utc, an offset like +02:00, or a zone like Europe/Berlin");
     return 0;
 }
 
 static int check_missing(cfg_t *cfg, cfg_opt_t *opt)
 {
     struct slice v = last_value(opt);
-    return slice_eq_str(v, "now") || slice_eq_str(v, "last")
+    return slice_eq_str(v, "now") || slice_eq_str(v, "last") || slice_eq_str(v, "clock")
                ? 0
-               : fail_at(cfg->line, E_PROTO, "time_missing: now or last");
+               : fail_at(cfg->line, E_PROTO, "time_missing: now, last or clock");
 }
 
-static int check_wait(cfg_t *cfg, cfg_opt_t *opt)
+static int check_duration(cfg_t *cfg, cfg_opt_t *opt)
 {
     int64_t ns;
     if (num_parse_duration(last_value(opt), &ns) < 0 || ns < 0)
-        return fail_at(cfg->line, E_PROTO, "wait: a duration like 2s or 500ms");
+        return fail_at(cfg->line, E_PROTO, "%s: a duration like 2s or 500ms", opt->name);
     return 0;
 }
 
 static int check_range(cfg_t *cfg, cfg_opt_t *opt)
 {
-    long v = cfg_opt_getnint(opt, 0), max = strcmp(opt->name, "max") == 0 ? LOGFILTER_ENTRIES_MAX : 10000;
+    long v = cfg_opt_getnint(opt, 0), max = 10000;
+    if (strcmp(opt->name, "max") == 0)
+        max = LOGFILTER_ENTRIES_MAX;
+    else if (strcmp(opt->name, "year") == 0 && (v < 1970 || v > 2200))
+        return fail_at(cfg->line, E_LIMIT, "year: 1970 to 2200");
     return v >= 1 && v <= max ? 0 : fail_at(cfg->line, E_LIMIT, "%s: 1 to %ld", opt->name, max);
 }
 
@@ -340,7 +348,8 @@ static int take_template(struct logfilter *f, const struct rule *rule, int line,
         }
         const char *close = memchr(s.p, '}', s.n);
         struct slice name = close ? slice_of(s.p + 1, (size_t)(close - s.p) - 1) : slice_of("", 0);
-        if (!close || !(has_group(&f->prefix, name) || has_group(&rule->match, name)))
+        if (!close || !(has_group(&f->prefix, name) || has_group(&rule->match, name) ||
+                        slice_eq_str(name, "_number")))
             return fail_at(line, E_PROTO, "%s: {%.*s} is no group of match or prefix; {{ is a brace", option,
                            SLICE_ARG(close ? name : SLICE_LIT("")));
         r = add_part(f, out, PARTS_MAX, name, true);
@@ -395,8 +404,11 @@ static int take_tables(struct logfilter *f, cfg_t *cfg)
 {
     for (unsigned i = 0; i < cfg_size(cfg, "table"); i++) {
         cfg_t *sec = cfg_getnsec(cfg, "table", i);
-        if (!table_named(f, slice_str(cfg_title(sec)), cfg_getint(sec, "max")))
+        struct logtable *t = table_named(f, slice_str(cfg_title(sec)), cfg_getint(sec, "max"));
+        if (!t)
             return fail_at(sec->line, E_LIMIT, "more than %d tables", LOGFILTER_TABLES_MAX);
+        t->is_queue = cfg_getbool(sec, "queue");
+        (void)num_parse_duration(slice_str(cfg_getstr(sec, "age")), &t->age_ns); /* check_duration has seen it */
     }
     return 0;
 }
@@ -498,11 +510,15 @@ static int take_rule(struct logfilter *f, cfg_t *top, cfg_t *cfg, const struct t
         const char *option;
         struct template *to;
     } templates[] = {
-        {"level", &rule->level}, {"prog", &rule->prog}, {"id", &rule->id}, {"target", &rule->target}};
+        {"level", &rule->level}, {"prog", &rule->prog},     {"id", &rule->id},
+        {"host", &rule->host},   {"target", &rule->target},
+    };
     for (size_t i = 0; r == 0 && i < sizeof templates / sizeof *templates; i++)
         r = take_option(f, rule, line, cfg, templates[i].option, templates[i].to);
     if (r == 0 && rule->prog.n == 0)
         r = take_option(f, rule, line, top, "prog", &rule->prog);
+    if (r == 0 && rule->host.n == 0)
+        r = take_option(f, rule, line, top, "host", &rule->host);
     rule->id_type = type_of(own.v, r == 0 ? own.n : 0, SLICE_LIT("id"));
     if (r == 0)
         r = take_fields(f, top, cfg, rule, &own, line);
@@ -565,9 +581,12 @@ static int take_multiline(struct logfilter *f, cfg_t *cfg)
     }
     if (given != 1 || f->multiline_pattern.n != 1)
         return fail_at(sec->line, E_PROTO, "multiline: one pattern as start, continue or end");
+    int r = take_patterns(f, sec, "whole", 0, &none, sec->line, &f->whole);
+    if (r < 0)
+        return r;
     f->lines_max = (size_t)cfg_getint(sec, "max_lines");
     f->join = arena_copy(&f->arena, slice_str(cfg_getstr(sec, "join")));
-    (void)num_parse_duration(slice_str(cfg_getstr(sec, "wait")), &f->wait_ns); /* check_wait has seen it */
+    (void)num_parse_duration(slice_str(cfg_getstr(sec, "wait")), &f->wait_ns); /* check_duration has seen it */
     return f->join.p ? 0 : -ENOMEM;
 }
 
@@ -594,8 +613,12 @@ static int take_times(struct logfilter *f, cfg_t *cfg, const struct logfilter_op
     if (f->n_time_formats > LOGFILTER_LIST_MAX)
         return fail_at(1, E_LIMIT, "time_formats: more than %d", LOGFILTER_LIST_MAX);
     if (logtime_zone_parse(slice_str(zone), &f->zone) < 0)
-        return fail_at(1, E_PROTO, "zone %.40s: give local, utc or an offset like +02:00", zone);
-    f->time_missing_is_last = strcmp(cfg_getstr(cfg, "time_missing"), "last") == 0;
+        return fail_at(1, E_PROTO, "zone %.40s: give local, utc, an offset like +02:00, or a zone like Europe/Berlin", zone);
+    f->zone.year = o && o->year ? o->year : (int)cfg_getint(cfg, "year");
+    if (o && o->own_host)
+        f->own_host = arena_copy(&f->arena, slice_str(o->own_host));
+    const char *missing = cfg_getstr(cfg, "time_missing");
+    f->time_missing = strcmp(missing, "now") == 0 ? TIME_NOW : strcmp(missing, "last") == 0 ? TIME_LAST : TIME_CLOCK;
     f->time_formats = arena_alloc(&f->arena, (f->n_time_formats + 1) * sizeof *f->time_formats);
     for (size_t i = 0; f->time_formats && i < f->n_time_formats; i++) {
         const char *text = given ? cfg_getnstr(cfg, "time_formats", (unsigned)i) : "iso";
@@ -642,14 +665,17 @@ static void set_checks(cfg_t *cfg)
         {"fields", check_fields},
         {"time_formats", check_format},
         {"zone", check_zone},
+        {"year", check_range},
         {"time_missing", check_missing},
         {"unmatched", check_event_name},
         {"multiline|start", check_pattern},
         {"multiline|continue", check_pattern},
         {"multiline|end", check_pattern},
-        {"multiline|wait", check_wait},
+        {"multiline|whole", check_pattern},
+        {"multiline|wait", check_duration},
         {"multiline|max_lines", check_range},
         {"table|max", check_range},
+        {"table|age", check_duration},
         {"event", check_event},
         {"event|match", check_pattern},
         {"event|types", check_types},
@@ -666,17 +692,20 @@ static int parse(struct logfilter *f, char *text, const struct logfilter_options
         CFG_STR_LIST("match", NULL, CFGF_NONE), CFG_STR("name", "", CFGF_NONE),
         CFG_STR("level", "info", CFGF_NONE),    CFG_STR("time", "", CFGF_NONE),
         CFG_STR("prog", "", CFGF_NONE),         CFG_STR("id", "", CFGF_NONE),
+        CFG_STR("host", "", CFGF_NONE),
         CFG_STR("target", "", CFGF_NONE),       CFG_STR_LIST("fields", NULL, CFGF_NONE),
         CFG_STR_LIST("types", NULL, CFGF_NONE), CFG_STR("remember", "", CFGF_NONE),
         CFG_STR_LIST("keep", NULL, CFGF_NONE),  CFG_STR("recall", "", CFGF_NONE),
         CFG_STR("forget", "", CFGF_NONE),       CFG_STR("end", "", CFGF_NONE),
         CFG_BOOL("emit", cfg_true, CFGF_NONE),  CFG_END(),
     };
-    cfg_opt_t table[] = {CFG_INT("max", TABLE_ENTRIES, CFGF_NONE), CFG_END()};
+    cfg_opt_t table[] = {CFG_INT("max", TABLE_ENTRIES, CFGF_NONE), CFG_BOOL("queue", cfg_false, CFGF_NONE),
+                         CFG_STR("age", "0s", CFGF_NONE), CFG_END()};
     cfg_opt_t multiline[] = {
         CFG_STR_LIST("start", NULL, CFGF_NONE),
         CFG_STR_LIST("continue", NULL, CFGF_NONE),
         CFG_STR_LIST("end", NULL, CFGF_NONE),
+        CFG_STR_LIST("whole", NULL, CFGF_NONE),
         CFG_STR("join", "\n", CFGF_NONE),
         CFG_INT("max_lines", 500, CFGF_NONE),
         CFG_STR("wait", "2s", CFGF_NONE),
@@ -690,7 +719,9 @@ static int parse(struct logfilter *f, char *text, const struct logfilter_options
         CFG_STR_LIST("fields", NULL, CFGF_NONE),
         CFG_STR_LIST("time_formats", NULL, CFGF_NONE),
         CFG_STR("zone", "local", CFGF_NONE),
+        CFG_INT("year", 0, CFGF_NONE),
         CFG_STR("time_missing", "now", CFGF_NONE),
+        CFG_STR("host", "", CFGF_NONE),
         CFG_STR("prog", "", CFGF_NONE),
         CFG_STR("unmatched", "", CFGF_NONE),
         CFG_SEC("multiline", multiline, CFGF_MULTI),
@@ -761,6 +792,24 @@ int logfilter_load(const char *path, const struct logfilter_options *o, struct l
     else
         r = logfilter_parse(strbuf_slice(&text), path, o, out, why);
     strbuf_fini(&text);
+    return r;
+}
+
+int logfilter_find(const char *filter, const struct logfilter_options *o, struct logfilter **out, struct diag *why)
+{
+    static const char *const folders[] = {"/etc/gridline/filters", GRIDLINE_FILTERS};
+    struct strbuf path = {0};
+    int r = -ENOENT;
+    if (strchr(filter, '/'))
+        return logfilter_load(filter, o, out, why);
+    for (size_t i = 0; r == -ENOENT && i < sizeof folders / sizeof *folders; i++) {
+        strbuf_reset(&path);
+        strbuf_printf(&path, "%s/%s.conf", folders[i], filter);
+        r = strbuf_failed(&path) ? -ENOMEM : logfilter_load(path.p, o, out, why);
+    }
+    strbuf_fini(&path);
+    if (r == -ENOENT)
+        return diag_set(why, r, 0, "no filter %.60s in %s or %s; give its path", filter, folders[0], folders[1]);
     return r;
 }
 

@@ -3,7 +3,9 @@
  *
  *   varint name length   name   u8 type   value: u64 for numbers and bools, varint length and bytes for text
  *
- * Entries are linked by age, newest first; putting one again makes it the newest. */
+ * Entries are linked by age, newest first; putting one again makes it the newest. In a queue a key has several
+ * entries: the map has the oldest, which is the one that is looked at and removed, and the others hang on it. So
+ * each entry that is dropped is the oldest of its key, also when it is the oldest of all. */
 #include "base/cursor.h"
 #include "base/mem.h"
 #include "helper/logfilter_internal.h"
@@ -18,14 +20,19 @@ static void unlink_entry(struct logtable *t, struct table_entry *e)
 static void drop_entry(struct logtable *t, struct table_entry *e)
 {
     (void)map_remove(&t->by_key, e->key); /* it is there */
+    if (e->next_same) {
+        e->next_same->last_same = e->last_same;
+        (void)map_put(&t->by_key, e->next_same->key, e->next_same); /* its room has just become free */
+    }
     unlink_entry(t, e);
+    t->n--;
     mem_free(e);
 }
 
 void table_fini(struct logtable *t)
 {
-    while (t->newest)
-        drop_entry(t, t->newest);
+    while (t->oldest)
+        drop_entry(t, t->oldest);
     map_fini(&t->by_key);
 }
 
@@ -36,9 +43,20 @@ void table_remove(struct logtable *t, struct slice key)
         drop_entry(t, e);
 }
 
+void table_expire(struct logtable *t, int64_t now_ns, uint64_t *evicted)
+{
+    int64_t from_ns;
+    if (t->age_ns == 0 || __builtin_sub_overflow(now_ns, t->age_ns, &from_ns))
+        return;
+    for (; t->oldest && t->oldest->time_ns < from_ns; ++*evicted)
+        drop_entry(t, t->oldest);
+}
+
 void table_put(struct logtable *t, struct slice key, int64_t time_ns, struct slice fields, uint64_t *evicted)
 {
-    table_remove(t, key);
+    struct table_entry *first = t->is_queue ? map_get(&t->by_key, key) : NULL;
+    if (!first)
+        table_remove(t, key);
     struct table_entry *e =
         key.n + fields.n > LOGFILTER_ENTRY_MAX ? NULL : mem_try_alloc(sizeof *e + key.n + fields.n);
     if (!e) {
@@ -50,15 +68,20 @@ void table_put(struct logtable *t, struct slice key, int64_t time_ns, struct sli
     e->key = slice_of(e->bytes, key.n);
     e->fields = slice_of(e->bytes + key.n, fields.n);
     e->time_ns = time_ns;
-    if (map_put(&t->by_key, e->key, e) < 0) {
+    if (first) {
+        first->last_same->next_same = e;
+        first->last_same = e;
+    } else if (map_put(&t->by_key, e->key, e) < 0) {
         mem_free(e);
         ++*evicted;
         return;
     }
+    e->last_same = e;
+    t->n++;
     e->older = t->newest;
     *(t->newest ? &t->newest->newer : &t->oldest) = e;
     t->newest = e;
-    if (t->by_key.n > t->max) {
+    if (t->n > t->max) {
         drop_entry(t, t->oldest);
         ++*evicted;
     }

@@ -9,6 +9,7 @@
 
 struct table_entry {
     struct table_entry *newer, *older;
+    struct table_entry *next_same, *last_same; /* of a queue: of the same key, oldest first; last_same: of the first */
     struct slice key, fields; /* in bytes */
     int64_t time_ns;
     char bytes[];

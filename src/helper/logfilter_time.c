@@ -14,9 +14,15 @@
  * locale is asked. */
 #include "base/clock.h"
 #include "base/num.h"
+#include "base/strbuf.h"
+#include "base/text.h"
 #include "helper/logfilter_internal.h"
 
 #include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <time.h>
 
 /* Text being read, and what was read. */
 struct reading {
@@ -207,16 +213,98 @@ static int read_iso(struct reading *r)
     return e == 0 && r->at < r->text.n ? read_zone(r) : e;
 }
 
+/* ---- zones ---- */
+
+static int64_t offset_then(int64_t utc_s)
+{
+    struct tm t;
+    time_t at = (time_t)utc_s;
+    return localtime_r(&at, &t) ? t.tm_gmtoff : 0;
+}
+
+/* The changes of the zone that TZ says, looked for week by week: none comes back within one. */
+static void find_changes(struct logtime_zone *z)
+{
+    const int64_t week_s = 7 * 86400, end_s = INT64_C(4102444800); /* 2100 */
+    int64_t offset_s = z->offset_s = offset_then(0);
+    for (int64_t at = 0; at < end_s && z->n_changes < LOGTIME_CHANGES_MAX; at += week_s) {
+        int64_t before = at, from = at + week_s;
+        if (offset_then(from) == offset_s)
+            continue;
+        while (from - before > 1) {
+            int64_t middle = before + (from - before) / 2;
+            *(offset_then(middle) == offset_s ? &before : &from) = middle;
+        }
+        offset_s = offset_then(from);
+        z->changes[z->n_changes++] = (struct logtime_change){from, offset_s};
+        at = from - week_s; /* there may be another in the same week */
+    }
+}
+
+static bool is_zone_file(struct slice name)
+{
+    const char *dir = getenv("TZDIR");
+    struct strbuf path = {0};
+    if (name.n == 0 || name.n > 100 || name.p[0] == '/' || text_has_control(name) || memmem(name.p, name.n, "..", 2))
+        return false;
+    strbuf_printf(&path, "%s/%.*s", dir && *dir ? dir : "/usr/share/zoneinfo", SLICE_ARG(name));
+    struct stat st;
+    bool is_there = !strbuf_failed(&path) && stat(path.p, &st) == 0 && S_ISREG(st.st_mode);
+    strbuf_fini(&path);
+    return is_there;
+}
+
+static int load_named(struct slice name, struct logtime_zone *z)
+{
+    const char *given = getenv("TZ");
+    char *before = given ? strdup(given) : NULL;
+    char text[128];
+    if (given && !before)
+        return -ENOMEM;
+    (void)snprintf(text, sizeof text, ":%.*s", SLICE_ARG(name)); /* fits */
+    int r = setenv("TZ", text, 1) < 0 ? -ENOMEM : 0;
+    tzset();
+    if (r == 0)
+        find_changes(z);
+    if (before)
+        (void)setenv("TZ", before, 1); /* it had room before */
+    else
+        (void)unsetenv("TZ"); /* a good name */
+    tzset();
+    free(before);
+    return r;
+}
+
 int logtime_zone_parse(struct slice s, struct logtime_zone *out)
 {
     struct reading r = {.text = s};
-    struct logtime_zone z = {.is_local = slice_eq_str(s, "local")};
-    if (!z.is_local && (read_zone(&r) < 0 || r.at != s.n))
-        return E_PROTO;
-    z.offset_s = r.zone_s;
-    *out = z;
-    return 0;
+    int e = 0;
+    *out = (struct logtime_zone){0};
+    if (slice_eq_str(s, "local")) {
+        tzset();
+        find_changes(out);
+    } else if (read_zone(&r) == 0 && r.at == s.n) {
+        out->offset_s = r.zone_s;
+    } else {
+        e = is_zone_file(s) ? load_named(s, out) : E_PROTO;
+    }
+    return e;
 }
+
+static int64_t zone_offset(const struct logtime_zone *z, int64_t utc_s)
+{
+    size_t low = 0, high = z->n_changes;
+    while (low < high) {
+        size_t middle = (low + high) / 2;
+        if (z->changes[middle].from_s <= utc_s)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low ? z->changes[low - 1].offset_s : z->offset_s;
+}
+
+/* ---- */
 
 int logtime_check(const char *format, char *bad)
 {
@@ -234,62 +322,55 @@ int logtime_check(const char *format, char *bad)
     return 0;
 }
 
-/* Seconds that local time is ahead of UTC then. Of an hour that the clock shows twice one is taken. */
-static int64_t local_offset(struct logtime_zone *z, const struct clock_civil *c, int64_t as_utc_ns)
-{
-    int64_t hour = as_utc_ns / (3600 * NS_PER_S);
-    if (z->is_cached && z->cached_hour == hour)
-        return z->cached_offset_s;
-    struct tm t = {.tm_year = c->year - 1900,
-                   .tm_mon = c->month - 1,
-                   .tm_mday = c->day,
-                   .tm_hour = c->hour,
-                   .tm_min = c->minute,
-                   .tm_sec = c->second,
-                   .tm_isdst = -1};
-    z->cached_offset_s = as_utc_ns / NS_PER_S - (int64_t)mktime(&t);
-    z->cached_hour = hour;
-    z->is_cached = true;
-    return z->cached_offset_s;
-}
-
-static int civil_in_zone(const struct reading *r, const struct clock_civil *c, struct logtime_zone *zone,
+/* Where the clock shows an hour twice, the first is taken, or the second where the first would be more than five minutes
+ * before the record before it; an hour that the clock leaves out is read as if it had not been put forward yet. */
+static int civil_in_zone(const struct reading *r, const struct clock_civil *c, const struct logtime_zone *zone,
                          int64_t *out)
 {
-    int64_t t;
-    int e = clock_from_civil(c, r->has_zone ? r->zone_s : zone->is_local ? 0 : zone->offset_s, &t);
-    if (e < 0)
+    int64_t civil_ns;
+    int e = clock_from_civil(c, r->has_zone ? r->zone_s : 0, &civil_ns);
+    if (e < 0 || r->has_zone) {
+        *out = e < 0 ? *out : civil_ns;
         return e;
-    if (!r->has_zone && zone->is_local && __builtin_sub_overflow(t, local_offset(zone, c, t) * NS_PER_S, &t))
+    }
+    int64_t civil_s = civil_ns / NS_PER_S;
+    int64_t before = zone_offset(zone, civil_s - 86400), behind = zone_offset(zone, civil_s + 86400);
+    int64_t first, second;
+    if (__builtin_sub_overflow(civil_ns, before * NS_PER_S, &first) ||
+        __builtin_sub_overflow(civil_ns, behind * NS_PER_S, &second))
         return -ERANGE;
-    *out = t;
+    bool is_first = zone_offset(zone, civil_s - before) == before, is_second = zone_offset(zone, civil_s - behind) == behind;
+    if (is_first && is_second && first < second && zone->has_after && zone->after_ns - first > 300 * NS_PER_S)
+        is_first = false;
+    *out = is_first || !is_second ? first : second;
     return 0;
 }
 
-/* Of last year, this year and the next: what is nearest to now. */
-static int nearest_year(const struct reading *r, struct logtime_zone *zone, int64_t now_ns, int64_t *out)
+/* The year of a time that has none. A 29th of February has to be in a leap year. */
+static int find_year(const struct reading *r, const struct logtime_zone *zone, int64_t now_ns, int64_t *out)
 {
+    enum { YEARS = 9 }; /* from one leap year to the next, at the most */
+    const int64_t day_ns = 86400 * NS_PER_S;
     struct tm now;
     time_t seconds = (time_t)(now_ns / NS_PER_S);
     if (!gmtime_r(&seconds, &now))
         return -ERANGE;
-    uint64_t best = UINT64_MAX;
-    for (int i = -1; i <= 1; i++) {
+    for (int i = 0; i < YEARS; i++) {
         struct clock_civil c = r->civil;
         int64_t t;
-        c.year = now.tm_year + 1900 + i;
+        c.year = zone->year ? zone->year + i : now.tm_year + 1901 - i;
         if (civil_in_zone(r, &c, zone, &t) < 0)
             continue;
-        uint64_t far = t > now_ns ? (uint64_t)t - (uint64_t)now_ns : (uint64_t)now_ns - (uint64_t)t;
-        if (far < best) {
-            best = far;
+        bool is_it = !zone->year ? t <= now_ns + day_ns : !zone->has_after || t >= zone->after_ns - 182 * day_ns;
+        if (is_it) {
             *out = t;
+            return 0;
         }
     }
-    return best == UINT64_MAX ? E_PROTO : 0;
+    return E_PROTO;
 }
 
-int logtime_parse(const char *format, struct slice text, struct logtime_zone *zone, int64_t now_ns,
+int logtime_parse(const char *format, struct slice text, const struct logtime_zone *zone, int64_t now_ns,
                   int64_t *out)
 {
     struct reading r = {.text = text, .civil = {.year = 1970, .month = 1, .day = 1}};
@@ -308,5 +389,5 @@ int logtime_parse(const char *format, struct slice text, struct logtime_zone *zo
             return E_PROTO;
         r.civil.hour = r.civil.hour % 12 + (r.is_pm ? 12 : 0);
     }
-    return r.has_year ? civil_in_zone(&r, &r.civil, zone, out) : nearest_year(&r, zone, now_ns, out);
+    return r.has_year ? civil_in_zone(&r, &r.civil, zone, out) : find_year(&r, zone, now_ns, out);
 }

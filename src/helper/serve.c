@@ -256,7 +256,7 @@ int helper_serve(int in, int out, helper_find_fn find, struct diag *why)
     struct server s = {
         .out = {.row = on_row, .event = on_event, .mark = on_mark}, .in_fd = in, .out_fd = out, .find = find};
     s.registry = registry_create();
-    s.builder = s.registry ? batch_builder_create(s.registry, 0) : NULL;
+    s.builder = s.registry ? batch_builder_create(s.registry, BUILDER_TRIM) : NULL;
     s.writer = block_writer_create();
     int r = s.builder && s.writer ? 0 : diag_set(why, -ENOMEM, 0, "%s", err_text(-ENOMEM));
     if (r == 0) {

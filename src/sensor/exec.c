@@ -166,7 +166,7 @@ static int exec_open(void *state, struct sensor_env *env, struct diag *why)
     for (size_t i = 0; i < e->command.n; i++)
         e->argv[i] = e->command.v[i];
     e->registry = registry_create();
-    e->builder = e->registry ? batch_builder_create(e->registry, 0) : NULL;
+    e->builder = e->registry ? batch_builder_create(e->registry, BUILDER_TRIM) : NULL;
     return e->builder ? 0 : -ENOMEM;
 }
 

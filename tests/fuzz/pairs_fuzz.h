@@ -28,7 +28,7 @@ static void prepare(const struct encoding *enc)
     batch_builder_destroy(builder);
     registry_destroy(registry);
     registry = registry_create();
-    builder = batch_builder_create(registry, 0);
+    builder = batch_builder_create(registry, BUILDER_TRIM);
     require(registry && builder && decoder_create(enc, &decoder) == 0 && encoder_create(enc, &encoder) == 0);
 }
 
@@ -80,6 +80,13 @@ static int fuzz_pairs(const struct encoding *enc, const uint8_t *data, size_t si
     prepare(enc);
     batch_builder_limit(builder, SIZE_MAX, SIZE_MAX);
     (void)enc->detect(text); /* any answer is right; it must not crash */
+    /* auto goes by what has been given so far, which is another text when it is cut */
+    decoder_set_escapes(decoder, size % 2 ? ESCAPES_C : ESCAPES_PLAIN, NULL, NULL);
+    struct escapes_votes whole = {0}, pieces = {0};
+    escapes_vote(&whole, text);
+    escapes_vote(&pieces, slice_of(text.p, size / 2));
+    escapes_vote(&pieces, slice_from(text, size / 2));
+    require(whole.c == pieces.c && whole.plain == pieces.plain);
     struct batch *a = decode_all(text, size, &bad);
     struct batch *cut = decode_all(text, size / 2, &bad_cut);
     require(bad == bad_cut);

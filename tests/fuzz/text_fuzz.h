@@ -21,7 +21,7 @@ struct text_fuzz {
 static inline struct batch *text_fuzz_decode(struct text_fuzz *f, struct registry *r, struct slice data,
                                              size_t cut, size_t *errors)
 {
-    struct batch_builder *b = batch_builder_create(r, 0);
+    struct batch_builder *b = batch_builder_create(r, BUILDER_TRIM);
     struct diag why;
     *errors = 0;
     batch_builder_limit(b, SIZE_MAX, SIZE_MAX);

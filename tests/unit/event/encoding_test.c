@@ -114,7 +114,8 @@ static void toy_end(void *state, struct strbuf *out)
     strbuf_add_char(out, '>');
 }
 
-static const struct decoder_ops toy_decoder = {sizeof(struct toy), toy_init, toy_fini, toy_step};
+static const struct decoder_ops toy_decoder = {
+    .state_size = sizeof(struct toy), .init = toy_init, .fini = toy_fini, .step = toy_step};
 static const struct encoder_ops toy_encoder = {sizeof(struct toy), toy_init, toy_fini,
                                                toy_begin,          toy_run,  toy_end};
 static const struct encoding toy = {.name = "toy", .decoder = &toy_decoder, .encoder = &toy_encoder};

@@ -96,7 +96,7 @@ static void test_print(void **state)
     assert_int_equal(set_counts(a, 3, true), 1);
     ledger_print(&l, &out);
     assert_string_equal(out.p,
-                        "{\"hop\":\"gateway\",\"forgotten\":0,\"forced\":0,\"accounts\":[{\"producer\":"
+                        "{\"hop\":\"gateway\",\"forgotten\":0,\"forced\":0,\"trimmed_events\":0,\"trimmed_fields\":0,\"accounts\":[{\"producer\":"
                         "\"01020000000000000000000000000000\",\"epoch\":1,\"class\":\"events\","
                         "\"state\":\"closed\",\"taken\":6,\"passed\":3,"
                         "\"duplicate\":2,\"refused\":1,\"too_old\":0,\"no_schema\":0,\"queued\":0,"

@@ -31,6 +31,8 @@ static int take_event(void *arg, const struct event_head *head, const struct nam
     strbuf_add_slice(&x->seen, head->name);
     if (head->level != LEVEL_INFO)
         strbuf_printf(&x->seen, " (%.*s)", SLICE_ARG(level_lower(head->level)));
+    if (head->host.n)
+        strbuf_printf(&x->seen, " host %.*s", SLICE_ARG(head->host));
     if (head->prog.n)
         strbuf_printf(&x->seen, " prog %.*s", SLICE_ARG(head->prog));
     for (size_t i = 0; i < n; i++)
@@ -145,11 +147,12 @@ static void test_times(void **state)
         {"epoch", "1017336647.25", "2002-03-28T17:30:47.250000Z"},
         {"%s.%f", "1017336647.000001", "2002-03-28T17:30:47.000001Z"},
         {"%b %e %H:%M:%S", "Nov  5 01:02:03", "2026-11-05T01:02:03.000000Z"},
-        {"%b %e %H:%M:%S", "Dec 31 23:59:59",
-         "2026-12-31T23:59:59.000000Z"}, /* 45 days from now, not 320 ago */
+        {"%b %e %H:%M:%S", "Dec 31 23:59:59", "2025-12-31T23:59:59.000000Z"}, /* nothing is written ahead of its time, */
+        {"%b %e %H:%M:%S", "Nov 17 03:00:00", "2026-11-17T03:00:00.000000Z"}, /* but for clocks that differ */
         {"%b %e %H:%M:%S", "Jul  1 00:00:00", "2026-07-01T00:00:00.000000Z"},
-        {"%b %e %H:%M:%S", "Jan  2 00:00:00", "2027-01-02T00:00:00.000000Z"},
-        {"%b %e %H:%M:%S", "Feb 29 00:00:00", NULL}, /* in none of 2025, 2026, 2027 */
+        {"%b %e %H:%M:%S", "Jan  2 00:00:00", "2026-01-02T00:00:00.000000Z"},
+        {"%b %e %H:%M:%S", "Feb 29 00:00:00", "2024-02-29T00:00:00.000000Z"},
+        {"%b %e %H:%M:%S", "Feb 30 00:00:00", NULL},
         {"%b %e %T.%f", "Nov 16 03:00:00.125", "2026-11-16T03:00:00.125000Z"},
         {"%a %b %e %T %Y", "Thu Mar 28 12:30:47 2002", "2002-03-28T12:30:47.000000Z"},
         {"%d/%b/%Y:%T %z", "28/Mar/2002:12:30:47 -0500", "2002-03-28T17:30:47.000000Z"},
@@ -204,6 +207,86 @@ static void test_local_time(void **state)
     assert_int_equal(logtime_zone_parse(SLICE_LIT("mars"), &local), E_PROTO);
     assert_int_equal(logtime_zone_parse(SLICE_LIT("+0530"), &local), 0);
     assert_int_equal(local.offset_s, 5 * 3600 + 1800);
+}
+
+/* A zone by its name, whatever that of the process is: changes, the hour that comes twice, the one that never does. */
+static void test_named_zone(void **state)
+{
+    static const struct {
+        const char *text, *after, *want;
+    } cases[] = {
+        {"2026-07-01T12:00:00", NULL, "2026-07-01T10:00:00.000000Z"},
+        {"2026-12-01T12:00:00", NULL, "2026-12-01T11:00:00.000000Z"},
+        {"1985-07-01T12:00:00", NULL, "1985-07-01T10:00:00.000000Z"},
+        {"2099-07-01T12:00:00", NULL, "2099-07-01T10:00:00.000000Z"},
+        {"2026-10-25T01:59:59", NULL, "2026-10-24T23:59:59.000000Z"},
+        {"2026-10-25T02:30:00", NULL, "2026-10-25T00:30:00.000000Z"}, /* twice: the first */
+        {"2026-10-25T02:30:00", "2026-10-25T00:34:00Z", "2026-10-25T00:30:00.000000Z"},
+        {"2026-10-25T02:30:00", "2026-10-25T00:59:00Z", "2026-10-25T01:30:00.000000Z"}, /* the second */
+        {"2026-10-25T03:00:00", NULL, "2026-10-25T02:00:00.000000Z"},
+        {"2026-03-29T02:30:00", NULL, "2026-03-29T01:30:00.000000Z"}, /* never: as if it were winter */
+        {"2026-03-29T03:00:00", NULL, "2026-03-29T01:00:00.000000Z"},
+        {"2026-07-01T12:00:00Z", NULL, "2026-07-01T12:00:00.000000Z"},
+    };
+    struct logtime_zone berlin;
+    (void)state;
+    assert_int_equal(setenv("TZ", "America/New_York", 1), 0);
+    assert_int_equal(logtime_zone_parse(SLICE_LIT("Europe/Berlin"), &berlin), 0);
+    assert_string_equal(getenv("TZ"), "America/New_York");
+    assert_int_equal(unsetenv("TZ"), 0);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        int64_t t;
+        char text[CLOCK_TEXT_MAX + 1] = "";
+        berlin.has_after = cases[i].after;
+        if (cases[i].after)
+            assert_int_equal(clock_parse_iso(slice_str(cases[i].after), &berlin.after_ns), 0);
+        assert_int_equal(logtime_parse("iso", slice_str(cases[i].text), &berlin, NOW, &t), 0);
+        text[clock_print_iso(text, t)] = '\0';
+        assert_string_equal(text, cases[i].want);
+    }
+    static const char *const none[] = {"Europe/Nowhere", "../etc/passwd", "/etc/localtime", "", "Europe"};
+    for (size_t i = 0; i < sizeof none / sizeof *none; i++)
+        assert_int_equal(logtime_zone_parse(slice_str(none[i]), &berlin), E_PROTO);
+}
+
+/* A year that is given is the first record's; it goes on at New Year, and small steps back are none. */
+static void test_year(void **state)
+{
+    struct fixture x;
+    (void)state;
+    start(&x, "year = 2023\ntime_formats = {'%b %e %T'}\nevent e { match = '^(?<time>.{15}) (?<w>\\w)' }\n");
+    x.shows_time = true;
+    (void)line(&x, "Dec 31 23:59:59 a");
+    (void)line(&x, "Jan  1 00:00:01 b");
+    (void)line(&x, "Dec 31 23:59:58 c");
+    (void)line(&x, "Feb 29 12:00:00 d");
+    (void)line(&x, "Aug  1 12:00:00 e");
+    (void)line(&x, "Jan  1 12:00:00 f");
+    expect(&x, "2023-12-31T23:59:59.000000Z e w=\"a\"\n2024-01-01T00:00:01.000000Z e w=\"b\"\n"
+               "2023-12-31T23:59:58.000000Z e w=\"c\"\n2024-02-29T12:00:00.000000Z e w=\"d\"\n"
+               "2024-08-01T12:00:00.000000Z e w=\"e\"\n2025-01-01T12:00:00.000000Z e w=\"f\"\n");
+    stop(&x);
+}
+
+/* The host of a line is the event's; of an agent, which speaks for its own host, another one is the target. */
+static void test_host(void **state)
+{
+    static const char text[] = "host = '{_h}'\nevent e { match = '^(?<_h>\\S+) (?<w>\\w)' }\n";
+    const struct logfilter_options o = {.own_host = "node1.example.org"};
+    struct fixture x;
+    struct diag why;
+    (void)state;
+    start(&x, text);
+    (void)line(&x, "node7 a");
+    expect(&x, "e host node7 w=\"a\"\n");
+    logfilter_destroy(x.f);
+    assert_int_equal(logfilter_parse(slice_str(text), "test.conf", &o, &x.f, &why), 0);
+    (void)line(&x, "node7 a");
+    (void)line(&x, "NODE1 b");
+    (void)line(&x, "node1.example.org c");
+    (void)line(&x, "node1.example.orga d");
+    expect(&x, "e w=\"a\" target=\"node7\"\ne w=\"b\"\ne w=\"c\"\ne w=\"d\" target=\"node1.example.orga\"\n");
+    stop(&x);
 }
 
 static void test_event_time(void **state)
@@ -412,6 +495,93 @@ static void test_save(void **state)
     strbuf_fini(&saved);
 }
 
+#define CALLS \
+    "time_formats = {epoch}\ntable call { queue = yes age = 1h }\n" \
+    "event ask { match = '^(?<time>\\d+) ask (?<what>\\w+)' id = '{what}-{_number}' remember = 'call {what}' keep = {id} }\n" \
+    "event done { match = '^(?<time>\\d+) done (?<what>\\w+)' end = 'call {what}' }\n"
+
+/* A queue: calls with one key are taken in their order; each has an id of its own, also after a restart; one that
+ * nobody ended is given up. */
+static void test_queue(void **state)
+{
+    struct fixture x, y;
+    struct strbuf saved = {0};
+    (void)state;
+    start(&x, CALLS);
+    start(&y, CALLS);
+    (void)line(&x, "10 ask a");
+    (void)line(&x, "11 ask a");
+    (void)line(&x, "12 ask b");
+    (void)line(&x, "13 done a");
+    expect(&x, "ask what=\"a\" id=\"a-1\"\nask what=\"a\" id=\"a-2\"\nask what=\"b\" id=\"b-3\"\n"
+               "done what=\"a\" id=\"a-1\" elapsed=3.0\n");
+    (void)line(&x, "14 ask a");
+    strbuf_reset(&x.seen);
+    logfilter_save(x.f, &saved, 1000);
+    assert_int_equal(logfilter_restore(y.f, strbuf_slice(&saved)), 0);
+    (void)line(&y, "15 done a");
+    (void)line(&y, "16 done a");
+    (void)line(&y, "16 done a");
+    (void)line(&y, "17 ask a");
+    expect(&y, "done what=\"a\" id=\"a-2\" elapsed=4.0\ndone what=\"a\" id=\"a-5\" elapsed=2.0\ndone what=\"a\"\n"
+               "ask what=\"a\" id=\"a-9\"\n");
+    (void)line(&y, "9000 ask b");
+    (void)line(&y, "9001 done b");
+    expect(&y, "ask what=\"b\" id=\"b-10\"\ndone what=\"b\" id=\"b-10\" elapsed=1.0\n");
+    assert_int_equal(logfilter_stats(y.f)->evicted, 2); /* b-3 and a-9 */
+    stop(&x);
+    stop(&y);
+    strbuf_fini(&saved);
+}
+
+/* A full queue forgets its oldest entry, whatever its key. */
+static void test_full_queue(void **state)
+{
+    struct fixture x;
+    (void)state;
+    start(&x, "table t { queue = yes max = 2 }\n"
+              "event put { match = '^put (?<k>\\w) (?<v>\\w)' remember = 't {k}' keep = {v} emit = no }\n"
+              "event get { match = '^get (?<k>\\w)' recall = 't {k}' forget = 't {k}' }\n");
+    static const char *const lines[] = {"put a 1", "put b 2", "put a 3", "get a", "get b", "get a"};
+    for (size_t i = 0; i < sizeof lines / sizeof *lines; i++)
+        (void)line(&x, lines[i]);
+    expect(&x, "get k=\"a\" v=\"3\"\nget k=\"b\" v=\"2\"\nget k=\"a\"\n");
+    assert_int_equal(logfilter_stats(x.f)->evicted, 1);
+    assert_int_equal(logfilter_stats(x.f)->unpaired, 1);
+    stop(&x);
+}
+
+/* The log's clock: as much as has passed here since a time was read is added to it. */
+static void test_clock(void **state)
+{
+    struct fixture x;
+    (void)state;
+    start(&x, "time_formats = {epoch}\ntime_missing = clock\nevent e { match = '^(?<time>\\d+)?(?<w>\\w)' }\n");
+    x.shows_time = true;
+    (void)logfilter_line(x.f, SLICE_LIT("a"), false, NOW, &x.sink);
+    (void)logfilter_line(x.f, SLICE_LIT("1000b"), false, NOW, &x.sink);
+    (void)logfilter_line(x.f, SLICE_LIT("c"), false, NOW, &x.sink);
+    (void)logfilter_line(x.f, SLICE_LIT("d"), false, NOW + 90 * NS_PER_S, &x.sink);
+    (void)logfilter_line(x.f, SLICE_LIT("e"), false, NOW - 90 * NS_PER_S, &x.sink); /* the clock here was set back */
+    expect(&x, "2026-11-16T04:00:00.000000Z e w=\"a\"\n1970-01-01T00:16:40.000000Z e w=\"b\"\n"
+               "1970-01-01T00:16:40.000000Z e w=\"c\"\n1970-01-01T00:18:10.000000Z e w=\"d\"\n"
+               "1970-01-01T00:16:40.000000Z e w=\"e\"\n");
+    stop(&x);
+}
+
+/* A record that shows its end waits for no other. */
+static void test_whole(void **state)
+{
+    struct fixture x;
+    (void)state;
+    start(&x, "multiline { start = '^[ab]' whole = ';$' join = ' ' }\nevent e { match = '^(?<all>.*)' }\n");
+    assert_int_equal(line(&x, "a 1;"), LOGFILTER_DONE);
+    assert_int_equal(line(&x, "a 2"), LOGFILTER_STARTED);
+    assert_int_equal(line(&x, "more;"), LOGFILTER_DONE);
+    expect(&x, "e all=\"a 1;\"\ne all=\"a 2 more;\"\n");
+    stop(&x);
+}
+
 static void test_refused(void **state)
 {
     struct fixture x;
@@ -487,8 +657,8 @@ static void test_errors(void **state)
          "test.conf:2: no event remembers anything in table job"},
         {"levels = {'E=worse'}", "test.conf:1: levels: TEXT=LEVEL"},
         {"time_formats = {'%Q'}", "test.conf:1: time_formats: %Q is none of"},
-        {"\nzone = mars", "test.conf:2: zone: local, utc or an offset"},
-        {"time_missing = never", "test.conf:1: time_missing: now or last"},
+        {"\nzone = mars", "test.conf:2: zone: local, utc, an offset"},
+        {"time_missing = never", "test.conf:1: time_missing: now, last or clock"},
         {"unmatched = 'a b'", "test.conf:1: unmatched: an event's name"},
         {"multiline {\n join = ' '\n}\n unmatched = a",
          "test.conf:3: multiline: one pattern as start, continue or end"},
@@ -556,6 +726,9 @@ int main(void)
         cmocka_unit_test(test_times),
         cmocka_unit_test(test_local_time),
         cmocka_unit_test(test_event_time),
+        cmocka_unit_test(test_named_zone),
+        cmocka_unit_test(test_year),
+        cmocka_unit_test(test_host),
         cmocka_unit_test(test_templates),
         cmocka_unit_test(test_prefix_and_skip),
         cmocka_unit_test(test_multiline_start),
@@ -563,6 +736,10 @@ int main(void)
         cmocka_unit_test(test_long_record),
         cmocka_unit_test(test_tables),
         cmocka_unit_test(test_save),
+        cmocka_unit_test(test_queue),
+        cmocka_unit_test(test_full_queue),
+        cmocka_unit_test(test_clock),
+        cmocka_unit_test(test_whole),
         cmocka_unit_test(test_refused),
         cmocka_unit_test(test_match_limit),
         cmocka_unit_test(test_not_utf8),

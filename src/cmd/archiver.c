@@ -217,23 +217,21 @@ static int take(struct archiver *a)
 }
 
 /* 1: a->item is the next that is settled; 0: there is none yet. */
-static int next_item(struct archiver *a, uint64_t settled)
+static int next_item(struct archiver *a)
 {
-    if (!a->has_item) {
-        int r = journal_batches_next(a->batches, &a->item);
-        if (r < 0)
-            return r == E_NODATA ? 0 : r;
-        a->has_item = true;
-    }
-    return a->item.first <= settled;
+    int r = a->has_item ? 0 : journal_batches_next(a->batches, &a->item);
+    a->has_item = r == 0;
+    return r == E_NODATA ? 0 : r < 0 ? r : 1;
 }
 
 /* What is settled, or some of it, but whole records: true, there is more. */
 static bool read_some(struct archiver *a, uint64_t number, uint64_t settled)
 {
     int r = open_journal(a, number);
+    if (r == 0)
+        r = journal_follow(a->journal, settled);
     for (size_t n = 0; r >= 0; n += a->item.kind == JOURNAL_BATCH ? a->item.batch->n : 1) {
-        r = next_item(a, settled);
+        r = next_item(a);
         if (r < 0)
             break;
         if (r == 0) {

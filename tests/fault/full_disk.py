@@ -5,7 +5,8 @@ workers. At the end the archive holds what the ledger says was passed, of every 
 
     full_disk.py CASE WORKERS GATEWAY
 
-again    rounds of full, nearly full and free (GRIDLINE_TEST_SCALE times as many)"""
+again    rounds of full, nearly full and free (GRIDLINE_TEST_SCALE times as many)
+killed   the same, and kill -9 while the disk is full"""
 import errno
 import json
 import os
@@ -22,6 +23,7 @@ from grid import Gateway, wait_for
 WORKERS, GATEWAY = sys.argv[2:4]
 ROUNDS = 3 * int(os.environ.get("GRIDLINE_TEST_SCALE", "1"))
 N = 100
+FULL, ROOM = "senders are told to wait", "takes events again"
 LINES_MAX = 400  # of the log, for a round: a line for each change of state, and some for workers that come and go
 
 
@@ -62,8 +64,8 @@ class Load:
 
     def end(self):
         self.process.send_signal(signal.SIGTERM)
-        self.phase("done")
-        assert self.process.wait(grid.PATIENCE) == 0
+        done = self.phase("done")
+        assert self.process.wait(grid.PATIENCE) == 0, done
 
 
 def archived(gateway, table):
@@ -87,43 +89,84 @@ def check(gateway):
     return sums
 
 
-def case_again(work):
+class Round:
+    """A gateway with journal and archive on a small disk, under load, and what it says."""
+
+    def __init__(self, work, disk):
+        self.gateway = Gateway(GATEWAY, work, "gateway", "tcp://127.0.0.1:0",
+                               settings=[f"archive.dir={disk.path}/archive", "archive.flush=1s"])
+        self.gateway.journal, self.gateway.archive = disk.path + "/journal", disk.path + "/archive"
+        self.gateway.start()
+        self.gateway.address = self.gateway.addresses[0]  # the same port in every life
+        self.disk, self.filler, self.load = disk, Filler(disk), Load(self.gateway)
+
+    def said(self, what):
+        return self.gateway.log().count(what)
+
+    def passed(self):
+        return sum(row["passed"] for row in self.gateway.rows("ledger"))
+
+    def fill(self):
+        before = self.said(FULL)
+        self.filler.fill()
+        wait_for(lambda: self.said(FULL) > before, "a full disk")
+
+    def nearly_fill(self, size):
+        """Some room, until it is used up."""
+        room, full = self.said(ROOM), self.said(FULL)
+        self.filler.give(size)
+        wait_for(lambda: self.said(ROOM) > room, "some room")
+        wait_for(lambda: self.said(FULL) > full, "a disk that is full again")
+
+    def free(self):
+        self.disk.resize("400m")
+        self.filler.give(1 << 40)
+
+    def await_passed(self):
+        before = self.passed()
+        wait_for(lambda: self.passed() > before + 5000, "events to pass")
+
+    def end(self, rounds):
+        self.load.end()
+        assert self.gateway.stop() == 0, self.gateway.log()
+        lines = self.gateway.log().count("\n")
+        print(check(self.gateway), f"{lines} lines of log")
+        assert lines < rounds * LINES_MAX, lines
+
+
+def generator():
     seed = int(os.environ.get("GRIDLINE_TEST_SEED", random.randrange(1 << 30)))
     print("seed", seed)
-    rng = random.Random(seed)
+    return random.Random(seed)
+
+
+def case_again(work):
+    rng = generator()
     with Disk(work + "/disk", "12m") as disk:
-        gateway = Gateway(GATEWAY, work, "gateway", "tcp://127.0.0.1:0",
-                          settings=[f"archive.dir={disk.path}/archive", "archive.flush=1s"])
-        gateway.journal, gateway.archive = disk.path + "/journal", disk.path + "/archive"
-        gateway.start()
-        load = Load(gateway)
-        filler = Filler(disk)
-
-        def passed():
-            return sum(row["passed"] for row in gateway.rows("ledger"))
-
-        def said(what):
-            return gateway.log().count(what)
+        r = Round(work, disk)
         for _ in range(ROUNDS):
-            before = said("senders are told to wait")
-            filler.fill()
-            wait_for(lambda: said("senders are told to wait") > before, "a full disk")
+            r.fill()
             for _ in range(rng.randrange(3)):
-                again = said("takes events again")
-                before = said("senders are told to wait")
-                filler.give(rng.randrange(64 << 10, 1 << 20))
-                wait_for(lambda: said("takes events again") > again, "some room")
-                wait_for(lambda: said("senders are told to wait") > before, "a disk that is full again")
-            disk.resize("400m")
-            filler.give(1 << 40)
-            wait_for(lambda: gateway.log().rstrip().count("takes events again") >= said("senders are told to wait"), "room")
-            now = passed()
-            wait_for(lambda: passed() > now + 5000, "events to pass")
-        load.end()
-        assert gateway.stop() == 0, gateway.log()
-        lines = gateway.log().count("\n")
-        print(check(gateway), f"{lines} lines of log")
-        assert lines < ROUNDS * LINES_MAX, lines
+                r.nearly_fill(rng.randrange(64 << 10, 1 << 20))
+            r.free()
+            wait_for(lambda: r.said(ROOM) >= r.said(FULL), "room")
+            r.await_passed()
+        r.end(ROUNDS)
+
+
+def case_killed(work):
+    rng = generator()
+    with Disk(work + "/disk", "12m") as disk:
+        r = Round(work, disk)
+        for _ in range(ROUNDS):
+            r.fill()
+            if rng.random() < 0.5:
+                r.nearly_fill(rng.randrange(64 << 10, 1 << 20))
+            r.gateway.stop(signal.SIGKILL)
+            r.free()
+            r.gateway.start()
+            r.await_passed()
+        r.end(ROUNDS)
 
 
 grid.main(globals(), ["", sys.argv[1]])

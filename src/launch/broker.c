@@ -45,7 +45,6 @@ struct broker {
     struct caller callers[BROKER_CALLERS];
     struct bucket requests[2 + BROKER_USERS_MAX]; /* each user's: who floods holds up nobody else */
     struct bucket starts;
-    struct log_limit lines;
     int64_t starting_until_ns; /* a start is under way */
 };
 
@@ -62,12 +61,11 @@ static void hang_up(struct caller *c)
     *c = (struct caller){.stage = FREE, .fd = -1, .agent = -1};
 }
 
-static void audit(struct broker *b, const struct caller *c, const char *said)
+static void audit(const struct caller *c, const char *said)
 {
     const char *kind = c->request.kind ? kinds[c->request.kind] : "?";
-    if (log_limit_pass(&b->lines))
-        log_info("uid %u, process %d: %s%s%s: %s", (unsigned)c->who.uid, (int)c->who.pid, kind,
-                 c->request.id[0] ? " " : "", c->request.id, said);
+    log_info("uid %u, process %d: %s%s%s: %s", (unsigned)c->who.uid, (int)c->who.pid, kind,
+             c->request.id[0] ? " " : "", c->request.id, said);
 }
 
 static void answer(struct broker *b, struct caller *c, enum launch_result result, const char *why)
@@ -75,7 +73,7 @@ static void answer(struct broker *b, struct caller *c, enum launch_result result
     unsigned char reply[LAUNCH_REPLY];
     launch_reply_put(reply, result);
     (void)!send(c->fd, reply, sizeof reply, MSG_NOSIGNAL | MSG_DONTWAIT); /* who has gone needs none */
-    audit(b, c, why ? why : launch_result_text(result));
+    audit(c, why ? why : launch_result_text(result));
     hang_up(c);
 }
 

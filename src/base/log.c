@@ -32,7 +32,8 @@ static void end_windows(int64_t now_ns)
         if (now_ns - s->began_ns < LOG_WINDOW_S * NS_PER_S)
             continue;
         if (s->suppressed) /* nothing to do when stderr is gone; also below */
-            (void)fprintf(stderr, "%s: %" PRIu64 " more lines like this in %d s were suppressed, the last: %s\n",
+            (void)fprintf(stderr,
+                          "%s: %" PRIu64 " more lines like this in %d s were suppressed, the last: %s\n",
                           program, s->suppressed, LOG_WINDOW_S, s->last);
         s->began_ns = now_ns;
         s->said = 0;
@@ -62,7 +63,8 @@ void log_line(struct log_site *site, bool is_error, const char *format, ...)
         (void)fprintf(stderr, "%s: %s\n", program, line);
     } else {
         site->suppressed++;
-        (void)snprintf(site->last, sizeof site->last, "%.*s", (int)sizeof site->last - 1, line); /* the same */
+        (void)snprintf(site->last, sizeof site->last, "%.*s", (int)sizeof site->last - 1,
+                       line); /* the same */
     }
     (void)pthread_mutex_unlock(&lock);
 }

@@ -2,9 +2,9 @@
 /* log.h - a daemon's lines on stderr, one for each change of state. Text from a peer goes through
  * log_safe.
  *
- * Rate limit: each call site writes at most LOG_BURST lines in LOG_WINDOW_S seconds. Further lines are counted;
- * when the window is over, the next line of any site is preceded by one that says how many were suppressed
- * and repeats the last of them. Any thread. */
+ * Rate limit: each call site writes at most LOG_BURST lines in LOG_WINDOW_S seconds. Further lines are
+ * counted; when the window is over, the next line of any site is preceded by one that says how many were
+ * suppressed and repeats the last of them. Any thread. */
 #ifndef GRIDLINE_BASE_LOG_H
 #define GRIDLINE_BASE_LOG_H
 
@@ -30,12 +30,12 @@ struct log_site {
 void log_line(struct log_site *site, bool is_error, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-#define LOG_HERE(is_error, ...) \
-    do { \
-        static struct log_site log_site_here; \
+#define LOG_HERE(is_error, ...)                          \
+    do {                                                 \
+        static struct log_site log_site_here;            \
         log_line(&log_site_here, is_error, __VA_ARGS__); \
     } while (0)
-#define log_info(...) LOG_HERE(false, __VA_ARGS__)
+#define log_info(...)  LOG_HERE(false, __VA_ARGS__)
 #define log_error(...) LOG_HERE(true, __VA_ARGS__)
 
 /* s if it is printable and short, else "". */

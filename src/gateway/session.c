@@ -386,8 +386,8 @@ static void on_join(struct session *s, struct slice payload)
         enrol_join(s->all->enrol, &join, clock_utc_ns(), &answer);
     bool is_good = answer.status == CONTROL_DONE;
     (*(is_good ? &s->all->joined : &s->all->join_refused))++;
-    log_info("%s: %.*s %s%s%.*s", s->name, SLICE_ARG(log_safe(join.name)), is_good ? "joined" : "did not join",
-             is_good ? "" : ": ", SLICE_ARG(answer.text));
+    log_info("%s: %.*s %s%s%.*s", s->name, SLICE_ARG(log_safe(join.name)),
+             is_good ? "joined" : "did not join", is_good ? "" : ": ", SLICE_ARG(answer.text));
     frame_put_certified(&s->all->out, &answer);
     session_send(s);
     close_soon(s); /* one try a connection */

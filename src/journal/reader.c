@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A reader is a record number and the segment it is in. Each segment has a limit: the first number of the
- * next one, or what is committed, whichever is less. Numbers below the limit that the segment does not hold are lost, and that
- * is all a gap is: whatever the bytes look like, a range is reported exactly when its numbers were given and
- * can't be read. So the torn tail that a crash leaves in a segment, or a group written again elsewhere after
- * an error, is no gap: the next segment starts with the numbers it would have had.
+ * next one, or what is committed, whichever is less. Numbers below the limit that the segment does not hold
+ * are lost, and that is all a gap is: whatever the bytes look like, a range is reported exactly when its
+ * numbers were given and can't be read. So the torn tail that a crash leaves in a segment, or a group written
+ * again elsewhere after an error, is no gap: the next segment starts with the numbers it would have had.
  *
  * The newest segment of a read-only journal has no limit until journal_follow gives one; there its last valid
  * record is the end. At the end

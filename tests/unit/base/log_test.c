@@ -40,8 +40,8 @@ static unsigned release_lines(struct caught *c, const char *text, char line[1024
     return n;
 }
 
-/* A site that writes in a loop: a burst passes, the rest is counted, and is said when the window is over, also
- * if only another site writes then. */
+/* A site that writes in a loop: a burst passes, the rest is counted, and is said when the window is over,
+ * also if only another site writes then. */
 static void test_burst(void **state)
 {
     (void)state;

@@ -255,9 +255,9 @@ static void test_refused(void **state)
     }
 }
 
-/* A reader beside a writer whose disk is full again and again: a group that failed has left its records in the
- * file, and others with the same numbers come in the next segment, its announcements first. The reader, told
- * what is settled, gives what was passed, and nothing twice. */
+/* A reader beside a writer whose disk is full again and again: a group that failed has left its records in
+ * the file, and others with the same numbers come in the next segment, its announcements first. The reader,
+ * told what is settled, gives what was passed, and nothing twice. */
 static void test_full_disk_followed(void **state)
 {
     (void)state;
@@ -553,11 +553,16 @@ static void test_many(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_samples),   cmocka_unit_test(test_out_of_order),
-        cmocka_unit_test(test_no_schema), cmocka_unit_test(test_segments),
-        cmocka_unit_test(test_refused),   cmocka_unit_test(test_slow_disk),
-        cmocka_unit_test(test_damage),    cmocka_unit_test(test_malformed),
-        cmocka_unit_test(test_no_memory), cmocka_unit_test(test_many),
+        cmocka_unit_test(test_samples),
+        cmocka_unit_test(test_out_of_order),
+        cmocka_unit_test(test_no_schema),
+        cmocka_unit_test(test_segments),
+        cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_slow_disk),
+        cmocka_unit_test(test_damage),
+        cmocka_unit_test(test_malformed),
+        cmocka_unit_test(test_no_memory),
+        cmocka_unit_test(test_many),
         cmocka_unit_test(test_full_disk_followed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -6,6 +6,7 @@
  * a key made and looked up. */
 #include "archive/archive_internal.h"
 
+#include "archive/view.h"
 #include "base/clock.h"
 #include "base/mem.h"
 
@@ -13,6 +14,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+
+#define LOST_TABLE "archive.lost"
+enum { LOST_CACHE_BYTES = 256 << 10 };
 
 /* ---------------------------------------------------------------- sources */
 
@@ -634,31 +638,76 @@ int archive_done(struct archive *a, const struct archive_source *s, uint64_t rec
 
 /* ---------------------------------------------------------------- what is lost */
 
-void archive_lost(struct archive *a, const struct archive_source *s, uint64_t first, uint64_t last,
-                  uint64_t count)
+int archive_lost(struct archive *a, const struct archive_source *s, const struct archive_loss *loss)
 {
     struct registry *registry = registry_create();
     struct batch_builder *builder = registry ? batch_builder_create(registry, 0) : NULL;
-    const struct event_head head = {.time_ns = a->utc_ns,
-                                    .name = SLICE_LIT("archive.lost"),
+    const struct event_head head = {.time_ns =
+                                        a->utc_ns ? a->utc_ns : clock_utc_ns(), /* before the first tick */
+                                    .name = SLICE_LIT(LOST_TABLE),
                                     .host = SLICE_LIT(""),
                                     .prog = SLICE_LIT("gridline-archive"),
                                     .level = LEVEL_ERROR};
     const struct named_value values[] = {
         {SLICE_LIT("source"), value_bytes(slice_of((const char *)s->id, sizeof s->id))},
-        {SLICE_LIT("first"), value_uint(first)},
-        {SLICE_LIT("last"), value_uint(last)},
-        {SLICE_LIT("count"), value_uint(count)},
+        {SLICE_LIT("first"), value_uint(loss->first)},
+        {SLICE_LIT("last"), value_uint(loss->last)},
+        {SLICE_LIT("count"), value_uint(loss->count)},
+        {SLICE_LIT("why"), value_text(loss->why)},
     };
     const struct batch_origin nobody = {.clock.bound_ns = CLOCK_BOUND_UNKNOWN};
     struct batch *b = NULL;
     if (builder && batch_builder_add(builder, &head, values, sizeof values / sizeof *values, NULL) == 0)
         b = batch_builder_finish(builder, &nobody);
-    if (b)
-        (void)archive_append(a, s, last, b); /* refused: it is in the gateway's ledger as well */
+    int r = b ? archive_append(a, s, loss->last, b) : -ENOMEM;
     batch_unref(b);
     batch_builder_destroy(builder);
     registry_destroy(registry);
+    return r;
+}
+
+static uint64_t number_in(const struct table_def *t, const struct rows *rows, uint32_t row, const char *name)
+{
+    for (uint32_t i = 0; i < rows->n_columns; i++)
+        if (slice_eq_str(t->columns[rows->columns[i].id].name, name))
+            return column_value(&rows->columns[i], row).u;
+    return 0;
+}
+
+int archive_lost_sums(struct archive *a, uint64_t *events, uint64_t *records)
+{
+    const struct scan_spec spec = {
+        .name = SLICE_LIT(LOST_TABLE), .from_ns = INT64_MIN, .to_ns = INT64_MAX, .id_column = UINT16_MAX};
+    struct view_reader *reader = NULL;
+    struct view *view = NULL;
+    struct scan *scan = NULL;
+    struct scan_chunk chunk;
+    struct rows rows;
+    struct diag why;
+    uint64_t n_events = 0, n_records = 0;
+    int r = view_reader_create(a, NULL, LOST_CACHE_BYTES, &reader, &why);
+    if (r == 0)
+        r = view_take_of(reader, &spec.name, 1, &view);
+    if (r == 0)
+        r = scan_open(view, &spec, &scan);
+    while (r == 0 && (r = scan_next(scan, &chunk)) > 0) {
+        r = scan_read(scan, BLOB_ALL_COLUMNS, NULL, 0, &rows);
+        for (uint32_t i = 0; r == 0 && i < rows.n; i++) {
+            uint64_t count = number_in(chunk.table, &rows, i, "count");
+            n_events += count;
+            if (count == 0)
+                n_records +=
+                    number_in(chunk.table, &rows, i, "last") - number_in(chunk.table, &rows, i, "first") + 1;
+        }
+    }
+    scan_close(scan);
+    view_release(view);
+    view_reader_destroy(reader);
+    if (r == 0) {
+        *events = n_events;
+        *records = n_records;
+    }
+    return r;
 }
 
 /* ---------------------------------------------------------------- partitions of the writer */

@@ -62,9 +62,16 @@ int archive_append(struct archive *a, const struct archive_source *s, uint64_t r
 int archive_append_some(struct archive *a, const struct archive_source *s, uint64_t record,
                         const struct batch *b, const uint32_t *index, size_t n);
 int archive_done(struct archive *a, const struct archive_source *s, uint64_t record);
-/* Records first..last of the source, or count events, are lost: kept as a row of the archive's own ledger. */
-void archive_lost(struct archive *a, const struct archive_source *s, uint64_t first, uint64_t last,
-                  uint64_t count);
+/* Records first..last of the source, or count events of them, can't be read, and why: a row of the archive's
+ * own table `archive.lost`. Errors as archive_append: nothing is kept, and it comes again. */
+struct archive_loss {
+    uint64_t first, last;
+    uint64_t count; /* events; 0 = all of these records, nobody knows how many */
+    struct slice why;
+};
+int archive_lost(struct archive *a, const struct archive_source *s, const struct archive_loss *loss);
+/* The sums of that table: events, and records of which the events are not known. */
+int archive_lost_sums(struct archive *a, uint64_t *events, uint64_t *records);
 
 /* Flushes if it is time to. now: monotonic. -ESTALE: as archive_flush; -ENOSPC and others: it is tried again
  * by itself in a while. */

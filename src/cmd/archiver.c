@@ -39,6 +39,8 @@ struct archiver {
     struct archive_counts counts; /* as of the last tick */
     struct upkeep_counts kept;
     uint64_t cursor, appended;  /* records: on disk, and seen by queries */
+    uint64_t lost_events;       /* that can't be read from the journal, as the table archive.lost has them */
+    uint64_t lost_records;      /* of which nobody knows how many events they held */
     struct archive_state state; /* has a lock of its own */
     /* The thread's: */
     struct lifeline *lifeline; /* hops of ids, derived at each flush */
@@ -51,7 +53,9 @@ struct archiver {
     struct journal_batches *batches;
     struct journal_batch item; /* the next, if has_item */
     bool has_item;
-    uint64_t record;       /* the one that is being appended; 0 = none */
+    uint64_t record;          /* the one that is being appended; 0 = none */
+    struct archive_loss lost; /* of that record, all its parts; last 0 = nothing */
+    char lost_why[128];
     int trouble;           /* the error said last; 0 = all is well */
     int unread, unwritten; /* why nothing can be read from the journal, or flushed; until it can be again */
     uint64_t n_flushes;    /* those that were seen to succeed */
@@ -100,6 +104,7 @@ static void read_again(struct archiver *a)
     a->batches = NULL;
     a->has_item = false;
     a->record = 0;
+    a->lost = (struct archive_loss){0};
 }
 
 static void say_gone(void *arg, const char *name, uint64_t rows, const char *what)
@@ -160,26 +165,52 @@ static int open_journal(struct archiver *a, uint64_t number)
     return r < 0 ? r : journal_batches_open(a->journal, from + 1, &a->batches);
 }
 
-static void end_record(struct archiver *a)
+/* Writes down what of the record, or range of records, can't be read. Errors: again, later. */
+static int end_loss(struct archiver *a)
 {
+    const struct archive_loss l = a->lost;
+    int r = l.last ? archive_lost(a->archive, &a->source, &l) : 0;
+    if (l.last == 0 || r < 0)
+        return r;
+    a->lost = (struct archive_loss){0};
+    pthread_mutex_lock(&a->lock);
+    a->lost_events += l.count;
+    a->lost_records += l.count ? 0 : l.last - l.first + 1;
+    pthread_mutex_unlock(&a->lock);
+    log_error(
+        "archive %s: records %" PRIu64 " to %" PRIu64 " of the journal, %" PRIu64
+        " events, can't be read: %.*s; `gridline ledger` counts them, the table archive.lost lists them",
+        archive_dir(a->archive), l.first, l.last, l.count, SLICE_ARG(l.why));
+    return 0;
+}
+
+static int end_record(struct archiver *a)
+{
+    int r = end_loss(a);
+    if (r < 0)
+        return r;
     if (a->record)
         (void)archive_done(a->archive, &a->source, a->record); /* the source is known by now */
     pthread_mutex_lock(&a->lock);
     a->appended = a->record ? a->record : a->appended;
     pthread_mutex_unlock(&a->lock);
     a->record = 0;
+    return 0;
 }
 
 /* All that is settled has been read: records behind the last batch hold nothing for the archive (counts,
  * leases, checkpoints), and it is not behind by them. */
-static void end_reading(struct archiver *a, uint64_t settled)
+static int end_reading(struct archiver *a, uint64_t settled)
 {
     uint64_t done = journal_batches_done(a->batches);
-    end_record(a);
+    int r = end_record(a);
+    if (r < 0)
+        return r;
     done = done < settled ? done : settled;
     pthread_mutex_lock(&a->lock);
     a->appended = done > a->appended ? done : a->appended;
     pthread_mutex_unlock(&a->lock);
+    return 0;
 }
 
 static int append(struct archiver *a, const struct journal_batch *item)
@@ -198,6 +229,19 @@ static int append(struct archiver *a, const struct journal_batch *item)
     return archive_append_some(a->archive, &a->source, item->first, b, a->index, n);
 }
 
+/* Adds a part of the record that can't be read to what is lost of it. */
+static void add_loss(struct archiver *a, const struct journal_batch *item)
+{
+    static const char *const gaps[] = {"it is damaged", "it is gone"};
+    const char *why = item->kind == JOURNAL_LOST ? gaps[item->reason == JOURNAL_GAP_GONE] : item->why;
+    if (a->lost.last == 0) {
+        (void)snprintf(a->lost_why, sizeof a->lost_why, "%s", why); /* cut to fit is fine */
+        a->lost =
+            (struct archive_loss){.first = item->first, .last = item->last, .why = slice_str(a->lost_why)};
+    }
+    a->lost.count += item->count;
+}
+
 static int take(struct archiver *a)
 {
     const struct journal_batch *item = &a->item;
@@ -207,9 +251,7 @@ static int take(struct archiver *a)
             return r;
         archive_state_batch(&a->state, item->batch);
     } else {
-        log_error("archive %s: records %" PRIu64 " to %" PRIu64 " of the journal can't be read",
-                  archive_dir(a->archive), item->first, item->last);
-        archive_lost(a->archive, &a->source, item->first, item->last, item->count);
+        add_loss(a, item);
     }
     a->record = item->last;
     a->has_item = false;
@@ -217,33 +259,30 @@ static int take(struct archiver *a)
 }
 
 /* 1: a->item is the next that is settled; 0: there is none yet. */
-static int next_item(struct archiver *a, uint64_t settled)
+static int next_item(struct archiver *a)
 {
-    if (!a->has_item) {
-        int r = journal_batches_next(a->batches, &a->item);
-        if (r < 0)
-            return r == E_NODATA ? 0 : r;
-        a->has_item = true;
-    }
-    return a->item.first <= settled;
+    int r = a->has_item ? 0 : journal_batches_next(a->batches, &a->item);
+    a->has_item = r == 0;
+    return r == E_NODATA ? 0 : r < 0 ? r : 1;
 }
 
 /* What is settled, or some of it, but whole records: true, there is more. */
 static bool read_some(struct archiver *a, uint64_t number, uint64_t settled)
 {
     int r = open_journal(a, number);
+    if (r == 0)
+        r = journal_follow(a->journal, settled);
     for (size_t n = 0; r >= 0; n += a->item.kind == JOURNAL_BATCH ? a->item.batch->n : 1) {
-        r = next_item(a, settled);
+        r = next_item(a);
         if (r < 0)
             break;
         if (r == 0) {
-            a->unread = 0;
-            end_reading(a, settled);
+            a->unread = end_reading(a, settled);
             return false;
         }
         bool is_next = a->item.first != a->record;
-        if (is_next)
-            end_record(a);
+        if (is_next && (r = end_record(a)) < 0)
+            break;
         if (is_next && n >= BETWEEN_TICKS) {
             a->unread = 0;
             return true;
@@ -326,6 +365,9 @@ static int open_archive(struct archiver *a, const struct archiver_options *o, st
     if (r < 0)
         return r;
     say_troubles(a);
+    r = archive_lost_sums(a->archive, &a->lost_events, &a->lost_records);
+    if (r < 0)
+        log_error("archive %s: what was lost before is not known: %s", archive_dir(a->archive), err_text(r));
     r = lifeline_follow(a->archive, &ids, &a->lifeline, why);
     struct upkeep_options upkeep = o->upkeep;
     upkeep.gone = say_gone;
@@ -451,6 +493,7 @@ void archiver_status(void *arg, struct args_writer *out)
     struct archive_counts c = a->counts;
     struct upkeep_counts kept = a->kept;
     uint64_t lag = a->settled > a->appended ? a->settled - a->appended : 0, cursor = a->cursor;
+    uint64_t lost_events = a->lost_events, lost_records = a->lost_records;
     pthread_mutex_unlock(&a->lock);
     args_add_uint(out, "archive.taken", c.taken);
     args_add_uint(out, "archive.kept", c.kept);
@@ -460,6 +503,8 @@ void archiver_status(void *arg, struct args_writer *out)
     args_add_uint(out, "archive.overflow", c.overflow);
     args_add_uint(out, "archive.shed", c.shed);
     args_add_uint(out, "archive.damaged", c.damaged);
+    args_add_uint(out, "archive.lost_events", lost_events);
+    args_add_uint(out, "archive.lost_records", lost_records);
     args_add_uint(out, "archive.lag_records", lag);
     args_add_uint(out, "archive.cursor", cursor);
     args_add_uint(out, "archive.flushes", c.flushes);

@@ -422,6 +422,14 @@ static void check_status(struct doctor *d)
              "%" PRIu64 " records gave way before everybody had read them", forced);
     else if (max)
         find(d, RESULT_OK, "journal", "", "%" PRIu64 " of %" PRIu64 " MiB are used", bytes >> 20, max >> 20);
+    uint64_t lost = args_uint(end.args, "archive.lost_events", 0);
+    uint64_t records = args_uint(end.args, "archive.lost_records", 0);
+    if (lost || records)
+        find(d, RESULT_WARNING, "archive",
+             "`gridline sql 'SELECT * FROM archive_lost'` says which and why; they go with its retention",
+             "%" PRIu64 " events and %" PRIu64
+             " whole records of the journal could not be read: not archived",
+             lost, records);
     if (overflow)
         find(d, RESULT_WARNING, "receiving", "raise net.core.rmem_max on the gateway's host",
              "the kernel had no room for %" PRIu64 " datagrams", overflow);

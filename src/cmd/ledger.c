@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* gridline ledger: what a gateway took, and where it went. */
+#include "base/clock.h"
 #include "cmd/file.h"
 #include "cmd/say.h"
 #include "cmd/verbs.h"
@@ -20,6 +21,8 @@ struct sums {
     uint64_t accounts, wrong; /* wrong: their own counts do not add up */
     uint64_t open, at_least;  /* epochs that have not ended, and what they had at least */
     bool has_table;
+    struct ask *ask; /* for what is not an account's */
+    bool has_gap;    /* some of what was passed is not in the archive */
 };
 
 static uint64_t number(const struct frame_answer *row, const char *name)
@@ -51,6 +54,32 @@ static bool adds_up(const struct sums *s)
     return s->wrong == 0 && s->taken == s->passed + s->filtered + s->duplicate + s->dropped + s->queued;
 }
 
+static int take_nothing(void *arg, const struct frame_answer *row)
+{
+    (void)arg, (void)row; /* status has no rows */
+    return 0;
+}
+
+/* What was passed and then could not be read from the journal by the archive. Only those who may see
+ * everything are told; for others the line is left out. */
+static void add_archive(struct sums *s, struct strbuf *text)
+{
+    const struct ask_question q = {.verb = SLICE_LIT("status"), .silence_ns = 10 * NS_PER_S};
+    struct ask_end end;
+    struct diag why;
+    if (ask_run(s->ask, &q, take_nothing, NULL, &end, &why) < 0 || end.status != CONTROL_DONE)
+        return;
+    uint64_t events = args_uint(end.args, "archive.lost_events", 0);
+    uint64_t records = args_uint(end.args, "archive.lost_records", 0);
+    s->has_gap = events || records;
+    if (s->has_gap)
+        strbuf_printf(
+            text,
+            "\npassed, but NOT in the archive: %" PRIu64 " events and %" PRIu64
+            " whole records that can't be read from the journal; SELECT * FROM archive_lost says which",
+            events, records);
+}
+
 /* Behind a table it belongs to it; other formats have rows only, so people read it on standard error. */
 static void print_sums(void *arg)
 {
@@ -65,6 +94,7 @@ static void print_sums(void *arg)
     if (s->open)
         strbuf_printf(&text, "; %" PRIu64 " of %" PRIu64 " epochs open: at least %" PRIu64, s->open,
                       s->accounts, s->at_least);
+    add_archive(s, &text);
     if (s->has_table) {
         strbuf_add_char(&text, '\n');
         (void)file_write_all(STDOUT_FILENO, strbuf_slice(&text)); /* the table before failed the same way */
@@ -72,8 +102,7 @@ static void print_sums(void *arg)
         say_plain("%s", text.p ? text.p : "");
     }
     strbuf_fini(&text);
-    bool has_table = s->has_table;
-    *s = (struct sums){.has_table = has_table, .wrong = s->wrong};
+    *s = (struct sums){.has_table = s->has_table, .ask = s->ask, .has_gap = s->has_gap, .wrong = s->wrong};
 }
 
 static const struct table_column columns[] = {
@@ -96,11 +125,12 @@ static int ledger_run(void *state, struct operands patterns)
         code = question_add_patterns(&q, patterns.v, patterns.n);
     if (code == EXIT_OK) {
         sums.has_table = !q.table_options.encoding;
+        sums.ask = q.ask;
         code = watch_run(&q, "ledger", o->is_watch, &watched, add_account, print_sums, &sums);
         code = question_finish(&q, code);
     }
     question_close(&q);
-    return code == EXIT_OK && sums.wrong ? EXIT_FAILED : code;
+    return code == EXIT_OK && (sums.wrong || sums.has_gap) ? EXIT_FAILED : code;
 }
 
 static const struct option_spec table[] = {
@@ -135,7 +165,9 @@ const struct verb verb_ledger = {
                    "says that it had to drop itself. An epoch that did not end with a goodbye is `open`: how "
                    "much it had is not known, "
                    "only that it was at least so much.\n"
-                   "The last line has the sums. Ends with 1 if an account does not add up.",
+                   "Behind the rows are the sums, and what was passed and is not in the archive because the "
+                   "journal could not be read. Ends with 1 if there is such, or if an account does not add "
+                   "up.",
     .operands_max = 1024,
     .options = table,
     .examples = examples,

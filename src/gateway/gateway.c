@@ -154,9 +154,8 @@ static void on_forced(void *arg, uint64_t records)
 static void on_worker_state(void *arg, struct worker *w, enum worker_state before, const char *why)
 {
     struct gateway *g = arg;
-    if (log_limit_pass(&g->sessions.limit))
-        log_info("worker %s (%" PRIu32 ") is %s: %s", w->host, w->id,
-                 worker_state_name((enum worker_state)w->state), why);
+    log_info("worker %s (%" PRIu32 ") is %s: %s", w->host, w->id,
+             worker_state_name((enum worker_state)w->state), why);
     own_worker_state(g->own, w, before, why);
     if (g->consumers)
         consumers_worker(g->consumers, w, before);

@@ -165,8 +165,7 @@ static void turn_away(struct http_connection *c, evutil_socket_t fd)
     h->counts.turned_away++;
     if (!c->is_tls)
         (void)send(fd, answer, sizeof answer - 1, MSG_DONTWAIT | MSG_NOSIGNAL); /* if it goes, it goes */
-    if (log_limit_pass(&h->limit))
-        log_info("http: %s turned away: too many connections", c->name);
+    log_info("http: %s turned away: too many connections", c->name);
     connection_close(c);
 }
 

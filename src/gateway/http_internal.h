@@ -61,7 +61,6 @@ struct http {
     struct sign_in_verb sign_in_verb;
     bool is_forgetful; /* sessions could not be written, and it was said */
     struct strbuf page; /* the address, as people reach it */
-    struct log_limit limit;
     uint64_t next_id;
     bool is_closing;
     bool is_testing; /* a rule */

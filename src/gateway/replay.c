@@ -24,8 +24,6 @@ struct replay_reader {
     struct journal_batches *batches;
     struct replay_item items[REPLAY_ITEMS];
     size_t n;
-    bool has_pending; /* an item that is beyond up_to waits: */
-    struct replay_item pending;
     int error;
 };
 
@@ -76,7 +74,7 @@ static int open_journal(struct replay_reader *r)
     const struct journal_options options = {.flags = JOURNAL_READONLY};
     if (r->batches)
         return 0;
-    int e = journal_open(r->replay->journal, &options, &r->journal);
+    int e = r->journal ? 0 : journal_open(r->replay->journal, &options, &r->journal);
     return e < 0 ? e : journal_batches_open(r->journal, r->from, &r->batches);
 }
 
@@ -90,39 +88,23 @@ static struct replay_item item_of(const struct journal_batch *b)
     return (struct replay_item){.first = b->first, .last = b->last, .count = b->count};
 }
 
-/* The next item up to the limit: 1; 0 when there is none yet. */
-static int next_item(struct replay_reader *r, struct replay_item *out)
-{
-    struct journal_batch b;
-    if (!r->has_pending) {
-        int e = journal_batches_next(r->batches, &b);
-        if (e == E_NODATA)
-            return 0;
-        if (e < 0)
-            return e;
-        r->pending = item_of(&b);
-        r->has_pending = true;
-    }
-    if (r->pending.first > r->up_to)
-        return 0;
-    *out = r->pending;
-    r->has_pending = false;
-    return 1;
-}
-
 static void read_piece(struct replay_reader *r)
 {
+    struct journal_batch b;
     size_t bytes = 0;
     int e = open_journal(r);
-    while (e >= 0 && r->n < REPLAY_ITEMS && bytes < REPLAY_PIECE) {
-        e = next_item(r, &r->items[r->n]);
-        if (e <= 0)
+    if (e == 0)
+        e = journal_follow(r->journal, r->up_to);
+    while (e == 0 && r->n < REPLAY_ITEMS && bytes < REPLAY_PIECE) {
+        e = journal_batches_next(r->batches, &b);
+        if (e < 0)
             break;
+        r->items[r->n] = item_of(&b);
         bytes += r->items[r->n].batch ? r->items[r->n].batch->size_bytes : 0;
         r->n++;
     }
-    r->error = e < 0 ? e : 0;
-    if (e == 0)
+    r->error = e == E_NODATA ? 0 : e;
+    if (e == E_NODATA)
         r->done = r->up_to; /* what there is up to it was given */
     else if (r->n)
         r->done = r->items[r->n - 1].last - 1; /* of that record there may be more */
@@ -162,8 +144,6 @@ static void free_items(struct replay_reader *r)
 static void free_reader(struct replay_reader *r)
 {
     free_items(r);
-    if (r->has_pending)
-        batch_unref(r->pending.batch);
     journal_batches_close(r->batches);
     journal_close(r->journal);
     mem_free(r);

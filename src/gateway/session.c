@@ -139,8 +139,7 @@ void session_send(struct session *s)
                  session_query_room(s->queries);
     if (s->state == SESSION_CLOSING || (!is_lost && stream_waiting(s->io) <= max))
         return;
-    if (log_limit_pass(&s->all->limit))
-        log_info("%s: closed: %s", s->name, is_lost ? "no memory" : "it does not read its answers");
+    log_info("%s: closed: %s", s->name, is_lost ? "no memory" : "it does not read its answers");
     close_soon(s);
 }
 
@@ -154,8 +153,7 @@ static void say_bye(struct session *s, enum frame_bye reason, const char *text)
 void session_protocol_error(struct session *s, const char *text)
 {
     s->all->bad_frames++;
-    if (log_limit_pass(&s->all->limit))
-        log_info("%s: closed: protocol error: %s", s->name, text);
+    log_info("%s: closed: protocol error: %s", s->name, text);
     say_bye(s, BYE_PROTOCOL, text);
 }
 
@@ -172,8 +170,7 @@ void session_failed(struct session *s, int r, const char *text)
 void session_deny(struct session *s, const char *text)
 {
     s->all->not_allowed++;
-    if (log_limit_pass(&s->all->limit))
-        log_info("%s: closed: not allowed: %s", s->name, text);
+    log_info("%s: closed: not allowed: %s", s->name, text);
     say_bye(s, BYE_NOT_ALLOWED, text);
 }
 
@@ -373,8 +370,7 @@ static void on_hello(struct session *s, struct slice payload)
     w.t2_ns = clock_utc_ns();
     frame_put_welcome(&s->all->out, &w);
     session_send(s);
-    if (log_limit_pass(&s->all->limit))
-        log_info("%s: connected, held up to %" PRIu64, s->name, w.seq);
+    log_info("%s: connected, held up to %" PRIu64, s->name, w.seq);
 }
 
 static void on_join(struct session *s, struct slice payload)
@@ -390,9 +386,8 @@ static void on_join(struct session *s, struct slice payload)
         enrol_join(s->all->enrol, &join, clock_utc_ns(), &answer);
     bool is_good = answer.status == CONTROL_DONE;
     (*(is_good ? &s->all->joined : &s->all->join_refused))++;
-    if (is_good || log_limit_pass(&s->all->limit))
-        log_info("%s: %.*s %s%s%.*s", s->name, SLICE_ARG(log_safe(join.name)),
-                 is_good ? "joined" : "did not join", is_good ? "" : ": ", SLICE_ARG(answer.text));
+    log_info("%s: %.*s %s%s%.*s", s->name, SLICE_ARG(log_safe(join.name)),
+             is_good ? "joined" : "did not join", is_good ? "" : ": ", SLICE_ARG(answer.text));
     frame_put_certified(&s->all->out, &answer);
     session_send(s);
     close_soon(s); /* one try a connection */
@@ -432,8 +427,7 @@ static void on_bye(struct session *s, struct channel *c, struct slice payload)
         return;
     }
     struct slice why = log_safe(bye.text);
-    if (log_limit_pass(&s->all->limit))
-        log_info("%s: said goodbye%s%.*s", s->name, why.n ? ": " : "", SLICE_ARG(why));
+    log_info("%s: said goodbye%s%.*s", s->name, why.n ? ": " : "", SLICE_ARG(why));
     close_soon(s);
 }
 
@@ -568,7 +562,7 @@ static size_t read_frames(struct session *s, struct slice data)
 static void bad_line(struct session *s, const struct diag *why)
 {
     s->all->bad_lines++;
-    if (s->bad_lines++ == 0 && log_limit_pass(&s->all->limit))
+    if (s->bad_lines++ == 0)
         log_info("%s: line %" PRIu64 " is skipped, as all like it: %s", s->name, why->line, why->message);
 }
 
@@ -624,8 +618,7 @@ static void start_lines(struct session *s, const char *encoding)
     s->state = SESSION_LINES;
     unlimit(s);
     stream_set_input_max(s->io, DECODE_UNIT_MAX);
-    if (log_limit_pass(&s->all->limit))
-        log_info("%s: connected, sends %s lines", s->name, encoding);
+    log_info("%s: connected, sends %s lines", s->name, encoding);
 }
 
 /* How many bytes the greeting took. */
@@ -701,7 +694,7 @@ static void on_end(void *arg, int error, const char *why)
     bool is_unknown = s->state == SESSION_GREETING || s->state == SESSION_HELLO;
     if (s->has_transport && is_unknown && why[0])
         s->all->failed_handshakes++;
-    if (s->state != SESSION_CLOSING && log_limit_pass(&s->all->limit)) {
+    if (s->state != SESSION_CLOSING) {
         if (s->state == SESSION_LINES && error == 0)
             log_info("%s: done", s->name);
         else
@@ -733,8 +726,7 @@ static void give_up(struct session *s)
 {
     if (s->state != SESSION_CLOSING) {
         s->all->silent++;
-        if (log_limit_pass(&s->all->limit))
-            log_info("%s: closed: it did not say who it is in time", s->name);
+        log_info("%s: closed: it did not say who it is in time", s->name);
     }
     destroy(s);
 }
@@ -768,8 +760,7 @@ static void turn_away(struct sessions *all, evutil_socket_t fd, const char *peer
     strbuf_fini(&out);
     evutil_closesocket(fd);
     all->turned_away++;
-    if (log_limit_pass(&all->limit))
-        log_error("%s: turned away, as all above %zu connections", peer, all->n);
+    log_error("%s: turned away, as all above %zu connections", peer, all->n);
 }
 
 static void link_first(struct sessions *all, struct session *s)

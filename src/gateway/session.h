@@ -77,7 +77,6 @@ struct sessions {
     uint64_t next_id;
     struct strbuf out;           /* a frame being written */
     struct args_writer settings; /* for LEASE */
-    struct log_limit limit;
     /* Since start: */
     uint64_t accepted, turned_away, silent, not_allowed, bad_frames, bad_lines, failed_handshakes, joined,
         join_refused;

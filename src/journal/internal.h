@@ -42,6 +42,7 @@ struct journal {
     struct strbuf queue; /* whole encoded records, stamped at commit */
     uint64_t queued;     /* their number */
     uint64_t last;       /* newest committed number */
+    bool has_limit;      /* READONLY: last is what the writer says (journal_follow), not a guess */
 
     struct journal_cursor *cursors[JOURNAL_CURSORS_MAX];
     size_t n_cursors;

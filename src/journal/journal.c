@@ -327,6 +327,21 @@ void journal_cut(struct journal *j)
     segment_finish(j, false);
 }
 
+/* The list is newer than the limit: a number up to it is in the last segment that begins at or before it,
+ * and the left-over of a failed commit with that number is in one before. */
+int journal_follow(struct journal *j, uint64_t last)
+{
+    assert(j->flags & JOURNAL_READONLY);
+    if (j->has_limit && last <= j->last)
+        return 0;
+    int r = segment_list(j, NULL);
+    if (r < 0)
+        return r;
+    j->last = last;
+    j->has_limit = true;
+    return 0;
+}
+
 uint64_t journal_segment_of(const struct journal *j, uint64_t number)
 {
     return segment_with(j, number);

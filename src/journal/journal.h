@@ -38,7 +38,9 @@ enum {
 enum journal_flags {
     JOURNAL_NOSYNC = 1,   /* commit only writes: survives the death of the process, not of the machine */
     JOURNAL_REFUSE = 2,   /* at max_bytes refuse new records instead of forcing out the oldest */
-    JOURNAL_READONLY = 4, /* no lock, nothing written; sees also what is written but not yet committed */
+    /* No lock, nothing written. Sees also what is written and not yet committed, which its writer may take
+     * back: after a failed commit the same numbers are given to other records. journal_follow limits it. */
+    JOURNAL_READONLY = 4,
     /* A segment ends only where journal_cut says so, and a commit that fails is not repeated in a new one:
      * for records that need others of their segment. After a failed commit the next one starts a segment. */
     JOURNAL_OWN_SEGMENTS = 8
@@ -117,9 +119,14 @@ uint64_t journal_segment_of(const struct journal *j, uint64_t number);
  * many. Called by itself when max_bytes is reached. */
 int journal_trim(struct journal *j);
 
+/* READONLY, told by the writer that everything up to last is committed: from now on readers give nothing
+ * beyond it, so that no record is read that a failed commit takes back. Called again as it grows; a smaller
+ * number than before changes nothing. On an error the limit is as before. */
+int journal_follow(struct journal *j, uint64_t last);
+
 struct journal_stats {
     uint64_t first;    /* oldest number kept (last + 1 when nothing is) */
-    uint64_t last;     /* newest committed number, 0 = none; READONLY: as it was at open */
+    uint64_t last;     /* newest committed number, 0 = none; READONLY: as of open or journal_follow */
     uint64_t queued;   /* records appended and not committed */
     uint64_t bytes;    /* of all segments, in 4 KiB blocks */
     uint64_t segments; /* files */

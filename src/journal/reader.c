@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A reader is a record number and the segment it is in. Each segment has a limit: the first number of the
- * next one, or what is committed. Numbers below the limit that the segment does not hold are lost, and that
- * is all a gap is: whatever the bytes look like, a range is reported exactly when its numbers were given and
- * can't be read. So the torn tail that a crash leaves in a segment, or a group written again elsewhere after
- * an error, is no gap: the next segment starts with the numbers it would have had.
+ * next one, or what is committed, whichever is less. Numbers below the limit that the segment does not hold
+ * are lost, and that is all a gap is: whatever the bytes look like, a range is reported exactly when its
+ * numbers were given and can't be read. So the torn tail that a crash leaves in a segment, or a group written
+ * again elsewhere after an error, is no gap: the next segment starts with the numbers it would have had.
  *
- * The newest segment of a read-only journal has no limit; there its last valid record is the end. At the end
+ * The newest segment of a read-only journal has no limit until journal_follow gives one; there its last valid
+ * record is the end. At the end
  * the file is closed, and opened again by the next call: a read-only reader may have opened a segment that
  * its writer then made again under the same name. The id in the head tells. */
 #include "journal/internal.h"
@@ -50,9 +51,8 @@ void journal_reader_close(struct journal_reader *r)
 static uint64_t limit_of(const struct journal *j, uint64_t first)
 {
     uint64_t after = segment_after(j, first);
-    if (after)
-        return after;
-    return j->flags & JOURNAL_READONLY ? UINT64_MAX : j->last + 1;
+    uint64_t end = (j->flags & JOURNAL_READONLY) && !j->has_limit ? UINT64_MAX : j->last + 1;
+    return after && after < end ? after : end;
 }
 
 static int give_record(struct journal_reader *r, const struct record *rec, struct journal_item *out)
@@ -155,6 +155,7 @@ int journal_reader_next(struct journal_reader *r, struct journal_item *out)
         return give_record(r, &r->ahead, out);
     }
     const bool is_follower = r->journal->flags & JOURNAL_READONLY;
+    const bool is_limited = r->journal->has_limit; /* then the list is as new as the limit */
     for (int misses = 0;;) {
         int rc = r->scan.fd >= 0 ? 1 : enter(r, out);
         if (rc == 1) {
@@ -168,7 +169,7 @@ int journal_reader_next(struct journal_reader *r, struct journal_item *out)
             rc = E_NODATA;
         }
         bool is_missing = rc == -ENOENT && misses++ < 3; /* trimmed by its writer after we listed it */
-        if (!is_follower || (rc != E_NODATA && !is_missing))
+        if (!is_follower || (rc == E_NODATA ? is_limited : !is_missing))
             return rc;
         bool has_more;
         int listed = refresh(r, &has_more);

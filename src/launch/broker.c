@@ -45,7 +45,6 @@ struct broker {
     struct caller callers[BROKER_CALLERS];
     struct bucket requests[2 + BROKER_USERS_MAX]; /* each user's: who floods holds up nobody else */
     struct bucket starts;
-    struct log_limit lines;
     int64_t starting_until_ns; /* a start is under way */
 };
 
@@ -62,20 +61,19 @@ static void hang_up(struct caller *c)
     *c = (struct caller){.stage = FREE, .fd = -1, .agent = -1};
 }
 
-static void audit(struct broker *b, const struct caller *c, const char *said)
+static void audit(const struct caller *c, const char *said)
 {
     const char *kind = c->request.kind ? kinds[c->request.kind] : "?";
-    if (log_limit_pass(&b->lines))
-        log_info("uid %u, process %d: %s%s%s: %s", (unsigned)c->who.uid, (int)c->who.pid, kind,
-                 c->request.id[0] ? " " : "", c->request.id, said);
+    log_info("uid %u, process %d: %s%s%s: %s", (unsigned)c->who.uid, (int)c->who.pid, kind,
+             c->request.id[0] ? " " : "", c->request.id, said);
 }
 
-static void answer(struct broker *b, struct caller *c, enum launch_result result, const char *why)
+static void answer(struct caller *c, enum launch_result result, const char *why)
 {
     unsigned char reply[LAUNCH_REPLY];
     launch_reply_put(reply, result);
     (void)!send(c->fd, reply, sizeof reply, MSG_NOSIGNAL | MSG_DONTWAIT); /* who has gone needs none */
-    audit(b, c, why ? why : launch_result_text(result));
+    audit(c, why ? why : launch_result_text(result));
     hang_up(c);
 }
 
@@ -117,7 +115,7 @@ static void ask_agent(struct broker *b, struct caller *c, int64_t now_ns)
     struct diag why = {0};
     int r = send_to_agent(b, c, &holder);
     if (r == 0 && holder.uid != geteuid() && holder.uid != 0) {
-        answer(b, c, LAUNCH_NO_AGENT, "another user holds the agent's name");
+        answer(c, LAUNCH_NO_AGENT, "another user holds the agent's name");
         return;
     }
     if (r == 0) {
@@ -128,13 +126,13 @@ static void ask_agent(struct broker *b, struct caller *c, int64_t now_ns)
     if (r == -EAGAIN) /* too many ask it just now */
         return;
     if (c->request.kind != LAUNCH_START) {
-        answer(b, c, LAUNCH_NO_AGENT, "no agent runs");
+        answer(c, LAUNCH_NO_AGENT, "no agent runs");
         return;
     }
     r = c->has_started ? 0 : start_agent(b, now_ns, &why);
     c->has_started = true;
     if (r < 0)
-        answer(b, c, r == E_LIMIT ? LAUNCH_TOO_MUCH : LAUNCH_NO_AGENT, r == E_LIMIT ? NULL : why.message);
+        answer(c, r == E_LIMIT ? LAUNCH_TOO_MUCH : LAUNCH_NO_AGENT, r == E_LIMIT ? NULL : why.message);
 }
 
 static void hear_agent(struct broker *b, struct caller *c)
@@ -146,11 +144,11 @@ static void hear_agent(struct broker *b, struct caller *c)
         c->stage = WAITING;
     } else if (c->request.kind == LAUNCH_START) {
         b->starting_until_ns = 0;
-        answer(b, c, c->has_started ? LAUNCH_DONE : LAUNCH_ALREADY, NULL);
+        answer(c, c->has_started ? LAUNCH_DONE : LAUNCH_ALREADY, NULL);
     } else if (said && said != AGENT_NAME_REFUSED) {
-        answer(b, c, LAUNCH_DONE, NULL);
+        answer(c, LAUNCH_DONE, NULL);
     } else {
-        answer(b, c, said ? LAUNCH_TOO_MUCH : LAUNCH_NO_AGENT, said ? "the agent did not take it" : NULL);
+        answer(c, said ? LAUNCH_TOO_MUCH : LAUNCH_NO_AGENT, said ? "the agent did not take it" : NULL);
     }
 }
 
@@ -173,9 +171,9 @@ static void take_request(struct broker *b, struct caller *c, int64_t now_ns)
 {
     int r = launch_request_get(slice_of((const char *)c->bytes, c->n), &c->request);
     if (r < 0 || c->request.uid != LAUNCH_NO_UID) {
-        answer(b, c, LAUNCH_MALFORMED, r == E_VERSION ? "another version" : NULL);
+        answer(c, LAUNCH_MALFORMED, r == E_VERSION ? "another version" : NULL);
     } else if (!bucket_take(&b->requests[user_number(b, c->who.uid)], now_ns)) {
-        answer(b, c, LAUNCH_TOO_MUCH, NULL);
+        answer(c, LAUNCH_TOO_MUCH, NULL);
     } else {
         c->until_ns = now_ns + b->o->timeout_ns;
         ask_agent(b, c, now_ns);
@@ -192,11 +190,11 @@ static void hear_caller(struct broker *b, struct caller *c, int64_t now_ns)
         return;
     c->n += n > 0 ? (size_t)n : 0;
     if (m.msg_flags & MSG_CTRUNC)
-        answer(b, c, LAUNCH_MALFORMED, "something was passed with it");
+        answer(c, LAUNCH_MALFORMED, "something was passed with it");
     else if (n <= 0)
-        answer(b, c, LAUNCH_MALFORMED, "it ended too early");
+        answer(c, LAUNCH_MALFORMED, "it ended too early");
     else if (c->n > LAUNCH_REQUEST)
-        answer(b, c, LAUNCH_MALFORMED, "it is too long");
+        answer(c, LAUNCH_MALFORMED, "it is too long");
     else if (c->n == LAUNCH_REQUEST)
         take_request(b, c, now_ns);
 }
@@ -220,7 +218,7 @@ static void take_caller(struct broker *b, int64_t now_ns)
     bool is_known = getsockopt(caller.fd, SOL_SOCKET, SO_PEERCRED, &caller.who, &n) == 0;
     *c = caller;
     if (!is_known || user_number(b, caller.who.uid) < 0)
-        answer(b, c, LAUNCH_NOT_ALLOWED, NULL);
+        answer(c, LAUNCH_NOT_ALLOWED, NULL);
 }
 
 static bool is_full(const struct broker *b)
@@ -245,9 +243,9 @@ static void look_at(struct broker *b, struct caller *c, int64_t now_ns)
     if (c->stage == FREE || now_ns < deadline_ns(b, c))
         return;
     if (c->stage == READING)
-        answer(b, c, LAUNCH_MALFORMED, "it took too long");
+        answer(c, LAUNCH_MALFORMED, "it took too long");
     else
-        answer(b, c, LAUNCH_NO_AGENT, NULL);
+        answer(c, LAUNCH_NO_AGENT, NULL);
 }
 
 /* ---------------------------------------------------------------- the socket */

@@ -9,7 +9,7 @@
  *   - The kernel says who asks: this user, root, and the users it was told.
  *   - Limits: BROKER_CALLERS connections at a time, of each user BROKER_BURST requests at once and
  *     BROKER_PER_S a second, and BROKER_STARTS programs started at once, one each BROKER_START_EVERY_S after that.
- *   - Every request is one line of the log, with its user, process and result (log_limit).
+ *   - Every request is one line of the log, with its user, process and result (rate-limited: base/log.h).
  *
  * One thread, one poll. */
 #ifndef GRIDLINE_LAUNCH_BROKER_H

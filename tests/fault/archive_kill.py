@@ -8,7 +8,9 @@ adds up to the same.
 
 killed   20 kills (GRIDLINE_TEST_SCALE times as many; `script/test long`: 2,000)
 full     the disk of the archive is full: events are taken all the same, the archive says so, and catches up by itself
-         when there is room"""
+         when there is room
+damaged  a record of the journal can't be read: the archive has all others, and ledger, doctor and the table
+         archive_lost say what is missing, once, also after another start"""
 import contextlib
 import json
 import os
@@ -135,6 +137,34 @@ def case_full(work):
         assert gateway.stop() == 0, gateway.log()
         stored = check_archive(gateway, emitters)
         print(f"{stored} events, each in the archive once")
+
+
+def case_damaged(work):
+    gateway = Archived(work, settings=["archive.flush=1h", "archive.memory=64MiB"]).start()
+    emitters = [Emitter(work, gateway, 0)]
+    emitters[0].end()
+    assert gateway.gridline("ledger").returncode == 0
+    gateway.stop(signal.SIGKILL)  # before the archive is on disk: it is read again from the journal
+    [segment] = [f"{gateway.journal}/{name}" for name in os.listdir(gateway.journal) if name.endswith(".seg")]
+    with open(segment, "r+b") as f:
+        f.seek(os.path.getsize(segment) // 2)
+        byte = f.read(1)[0]
+        f.seek(-1, os.SEEK_CUR)
+        f.write(bytes([byte ^ 0xff]))
+    for _ in range(2):
+        gateway.start()
+        wait_for(lambda: "NOT in the archive: 0 events and 1 whole records" in gateway.gridline("ledger", check=False).stdout,
+                 "a ledger that says what is missing")
+        assert gateway.gridline("ledger", check=False).returncode == 1
+        doctor = gateway.gridline("doctor", check=False)
+        assert doctor.returncode != 0 and "1 whole records of the journal could not be read" in doctor.stdout, doctor.stdout
+        assert gateway.stop() == 0, gateway.log()
+        [lost] = gateway.sql("SELECT first, last, why FROM archive_lost")
+        assert lost["first"] == lost["last"] and lost["why"] == "it is damaged", lost
+    assert gateway.log().count("can't be read") == 1, gateway.log()
+    [row] = gateway.sql("SELECT count(*) AS n, count(DISTINCT n) AS different FROM emitter_event")
+    assert EVENTS - 10000 < row["n"] == row["different"] < EVENTS, row
+    print(f"{row['n']} of {EVENTS} events are there, and the ledger says which record is not")
 
 
 grid.main(globals(), ["", sys.argv[1]])

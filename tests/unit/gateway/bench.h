@@ -21,7 +21,8 @@ struct bench_disk {
     pthread_cond_t change;
     bool is_held;
     unsigned waiting; /* syncs that wait */
-    atomic_int fails; /* 0, or what every write of a file returns */
+    atomic_int fails;    /* 0, or what every write of a file returns */
+    atomic_bool is_torn; /* a write that fails has written all the same: a full disk takes some of it */
 };
 
 static inline int bench_sync(void *ctx, int fd)
@@ -41,7 +42,8 @@ static inline ssize_t bench_write(void *ctx, int fd, const void *from, size_t n,
 {
     struct bench_disk *d = ctx;
     int r = atomic_load(&d->fails);
-    return r ? r : journal_io_libc.pwrite(NULL, fd, from, n, offset);
+    ssize_t written = r && !atomic_load(&d->is_torn) ? 0 : journal_io_libc.pwrite(NULL, fd, from, n, offset);
+    return r ? r : written;
 }
 
 static inline void bench_hold(struct bench_disk *d, bool is_held)

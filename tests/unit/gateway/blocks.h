@@ -86,25 +86,31 @@ static inline void test_archive_add(struct test_archive *a, const struct batch *
     }
 }
 
+/* All that there is to be read now. */
+static inline void test_archive_read(struct test_archive *a, struct journal_batches *batches)
+{
+    struct journal_batch item;
+    int r;
+    while ((r = journal_batches_next(batches, &item)) == 0) {
+        if (item.kind == JOURNAL_BATCH)
+            test_archive_add(a, item.batch);
+        else if (item.kind == JOURNAL_LOST)
+            a->lost += item.last - item.first + 1;
+        else
+            a->unreadable += item.count;
+    }
+    assert_int_equal(r, E_NODATA);
+}
+
 /* What the journal holds from this record on, also of one in use. */
 static inline struct test_archive test_read_from(const char *dir, uint64_t from)
 {
     struct test_archive a = {0};
     struct journal *j;
     struct journal_batches *batches;
-    struct journal_batch item;
-    int r;
     assert_int_equal(journal_open(dir, &(struct journal_options){.flags = JOURNAL_READONLY}, &j), 0);
     assert_int_equal(journal_batches_open(j, from, &batches), 0);
-    while ((r = journal_batches_next(batches, &item)) == 0) {
-        if (item.kind == JOURNAL_BATCH)
-            test_archive_add(&a, item.batch);
-        else if (item.kind == JOURNAL_LOST)
-            a.lost += item.last - item.first + 1;
-        else
-            a.unreadable += item.count;
-    }
-    assert_int_equal(r, E_NODATA);
+    test_archive_read(&a, batches);
     journal_batches_close(batches);
     journal_close(j);
     return a;

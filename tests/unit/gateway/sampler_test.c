@@ -255,6 +255,54 @@ static void test_refused(void **state)
     }
 }
 
+/* A reader beside a writer whose disk is full again and again: a group that failed has left its records in
+ * the file, and others with the same numbers come in the next segment, its announcements first. The reader,
+ * told what is settled, gives what was passed, and nothing twice. */
+static void test_full_disk_followed(void **state)
+{
+    (void)state;
+    for (size_t k = 0; k < 2; k++) {
+        struct bench b;
+        struct agent agent;
+        struct sender sender = sender_new();
+        struct journal *j;
+        struct journal_batches *batches;
+        struct test_archive got = {0};
+        uint32_t expected[TEST_NUMBERS] = {0};
+        bench_open(&b);
+        agent_open(&agent, both[k]);
+        struct sampler *s = bench_sampler(&b, 2, &agent);
+        struct account *samples = bench_account(&b, 2), *events = bench_account(&b, 1);
+        atomic_store(&b.disk.is_torn, true);
+        assert_int_equal(journal_open(b.dir, &(struct journal_options){.flags = JOURNAL_READONLY}, &j), 0);
+        assert_int_equal(journal_batches_open(j, 0, &batches), 0);
+        for (unsigned round = 0; round < 40; round++) {
+            const bool is_full = round % 5 >= 3;
+            const uint64_t first = agent.next, held = events->passed;
+            atomic_store(&b.disk.fails, is_full ? -ENOSPC : 0);
+            bench_samples(s, &agent, 2);
+            sender.source.is_behind = false;
+            assert_int_equal(bench_give(&b, &sender, 1, held + 1, 3), 0); /* what is not held comes again */
+            bench_samples(s, &agent, 1);
+            ingest_drain(b.in);
+            for (uint64_t n = first; n < agent.next; n++)
+                expected[n] = !is_full;
+            assert_int_equal(journal_follow(j, ingest_settled(b.in)), 0);
+            test_archive_read(&got, batches);
+        }
+        assert_memory_equal(got.times[2], expected, sizeof expected);
+        for (uint64_t n = 1; n < TEST_NUMBERS; n++)
+            assert_int_equal(got.times[1][n], n <= events->passed);
+        assert_int_equal(samples->passed + samples->refused, samples->taken);
+        assert_int_equal(got.lost + got.unreadable, 0);
+        journal_batches_close(batches);
+        journal_close(j);
+        sampler_destroy(s);
+        agent_close(&agent);
+        bench_close(&b);
+    }
+}
+
 /* The disk hangs: memory is bounded, and what does not fit is counted. */
 static void test_slow_disk(void **state)
 {
@@ -505,11 +553,17 @@ static void test_many(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_samples),   cmocka_unit_test(test_out_of_order),
-        cmocka_unit_test(test_no_schema), cmocka_unit_test(test_segments),
-        cmocka_unit_test(test_refused),   cmocka_unit_test(test_slow_disk),
-        cmocka_unit_test(test_damage),    cmocka_unit_test(test_malformed),
-        cmocka_unit_test(test_no_memory), cmocka_unit_test(test_many),
+        cmocka_unit_test(test_samples),
+        cmocka_unit_test(test_out_of_order),
+        cmocka_unit_test(test_no_schema),
+        cmocka_unit_test(test_segments),
+        cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_slow_disk),
+        cmocka_unit_test(test_damage),
+        cmocka_unit_test(test_malformed),
+        cmocka_unit_test(test_no_memory),
+        cmocka_unit_test(test_many),
+        cmocka_unit_test(test_full_disk_followed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

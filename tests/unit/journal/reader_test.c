@@ -383,6 +383,53 @@ static void test_follow_remade_segment(void **state)
     disk_destroy(d);
 }
 
+/* A follower that is told what is committed: it never sees a record that a failed commit takes back, and
+ * reads the segment that comes instead from its first record on. */
+static void test_follow_limit(void **state)
+{
+    (void)state;
+    struct disk *d = disk_create();
+    struct journal *w = open_disk(d, JOURNAL_OWN_SEGMENTS), *ro = open_disk(d, JOURNAL_READONLY);
+    struct journal_reader *r, *unlimited;
+    struct journal_item item;
+    append_one(w, "one");
+    assert_int_equal(journal_commit(w), 0);
+    assert_int_equal(journal_follow(ro, 1), 0);
+    assert_int_equal(journal_reader_open(ro, 0, &r), 0);
+    expect_record(r, "one");
+    append_one(w, "taken back");
+    append_one(w, "taken back, too");
+    d->fault = DISK_ERROR;
+    d->fail_code = -EIO;
+    d->fail_at = d->calls + 2; /* the write passes, its sync does not */
+    assert_int_equal(journal_commit(w), -EIO);
+    d->fault = DISK_NONE;
+    struct journal *guessing = open_disk(d, JOURNAL_READONLY);
+    assert_int_equal(journal_reader_open(guessing, 2, &unlimited), 0);
+    expect_record(unlimited, "taken back"); /* it is there to be read */
+    assert_int_equal(journal_reader_next(r, &item), E_NODATA);
+    assert_int_equal(journal_drop(w), 2);
+    append_one(w, "two");
+    append_one(w, "three");
+    assert_int_equal(journal_commit(w), 0);
+    assert_int_equal(journal_reader_next(r, &item), E_NODATA);
+    assert_int_equal(journal_follow(ro, 2), 0);
+    assert_int_equal(journal_follow(ro, 1), 0);
+    assert_int_equal(journal_reader_next(r, &item), 0);
+    assert_slice(item.payload, "two");
+    assert_int_equal(item.segment, 2);
+    assert_int_equal(journal_reader_next(r, &item), E_NODATA);
+    assert_int_equal(journal_follow(ro, 3), 0);
+    expect_record(r, "three");
+    assert_int_equal(journal_reader_next(r, &item), E_NODATA);
+    journal_reader_close(r);
+    journal_reader_close(unlimited);
+    journal_close(w);
+    journal_close(ro);
+    journal_close(guessing);
+    disk_destroy(d);
+}
+
 /* A read that runs beside the writer's write: of the page in the middle it gets what was there before, of the
  * one behind it what was written meanwhile. Nothing is lost: read again, it is there. */
 static struct {
@@ -553,6 +600,7 @@ int main(void)
         cmocka_unit_test(test_hostile_payload_without_head),
         cmocka_unit_test(test_follow),
         cmocka_unit_test(test_follow_remade_segment),
+        cmocka_unit_test(test_follow_limit),
         cmocka_unit_test(test_read_beside_write),
         cmocka_unit_test(test_bad_block),
         cmocka_unit_test(test_version),

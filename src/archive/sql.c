@@ -328,6 +328,7 @@ static void set_context(struct sql_context *c, const struct sql_query *q)
     c->progress = q->progress;
     c->rows_seen = 0;
     c->loss = (struct scan_loss){0};
+    c->notices = (struct notices){0};
     c->mounted = q->mounted;
     c->n_mounted = q->n_mounted;
     c->failed = 0;
@@ -554,4 +555,9 @@ struct sql_value sql_value(const struct sql_statement *s, size_t i)
 struct scan_loss sql_damaged(const struct sql_statement *s)
 {
     return s->engine->context.loss;
+}
+
+const struct notices *sql_notices(const struct sql_statement *s)
+{
+    return &s->engine->context.notices;
 }

@@ -47,6 +47,7 @@ struct sql_context {
     _Atomic uint64_t *progress;
     uint64_t rows_seen;
     struct scan_loss loss;
+    struct notices notices; /* for whoever reads the rows: notices_add */
     const struct table_rows *mounted;
     size_t n_mounted;
     struct sql_account memory;

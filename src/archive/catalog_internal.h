@@ -15,7 +15,8 @@ enum {
     FACT_PARTITION = 3, /* name -> u64 gen */
     FACT_MARK = 4,      /* text partition, id[16] -> u64 record */
     FACT_BASELINE = 5,  /* name -> u64 from, u64 to, text label, text where */
-    FACT_SETTING = 6    /* name -> value */
+    FACT_SETTING = 6,   /* name -> value */
+    FACT_GONE = 7       /* text event, u64 step -> u64 from, u64 to, u64 rows, u64 at, u8 why */
 };
 
 struct catalog_table {

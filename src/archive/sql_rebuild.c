@@ -214,6 +214,7 @@ static int rebuild_filter(sqlite3_vtab_cursor *cursor, int number, const char *p
         return sql_fail_text(x, E_PROTO,
                              "rebuild: the first argument is an event name, as in rebuild('cpu', 'now-1h')");
     spec.name = table->name;
+    sql_asks(x, spec.name, spec.from_ns, spec.to_ns, MISSING_ROWS);
     int64_t left = x->memory.limit - x->memory.used;
     spec.bytes_max = left < BUCKET_BYTES_MAX ? (left > 1 ? (size_t)left : 1) : BUCKET_BYTES_MAX;
     r = run(c, &spec);

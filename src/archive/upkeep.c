@@ -269,6 +269,25 @@ static bool drops(void *arg, struct slice name)
            is_past(u, raw, retain_rules_age(&u->rules, name));
 }
 
+/* What a merge leaves out is remembered before it begins: a crash in between claims too much, not too little.
+ */
+static int note_drops(struct upkeep *u, const struct raw *raw)
+{
+    struct partition_span span = span_of(raw, 0);
+    uint64_t rows = 0;
+    int r = 0;
+    if (!is_past(u, raw, raw->least_ns))
+        return 0;
+    struct partition *p = archive_partition(u->a, &span, &r);
+    if (p)
+        r = retain_note(u->a, p, &(struct retain_reason){GONE_AGE, u->utc_ns}, drops, u, &rows);
+    if (r == 0 && rows) {
+        r = catalog_commit(archive_catalog(u->a));
+        archive_baselines_changed(u->a);
+    }
+    return r;
+}
+
 static int begin_merge(struct upkeep *u, const struct raw *raw, int64_t step_ns)
 {
     struct partition_span span = span_of(raw, step_ns);
@@ -283,6 +302,7 @@ static int begin_merge(struct upkeep *u, const struct raw *raw, int64_t step_ns)
     if (step_ns == 0) {
         o.drops = drops;
         o.arg = u;
+        r = r < 0 ? r : note_drops(u, raw);
     }
     return r < 0 ? r : merge_create(u->a, &span, &o, &u->merge);
 }
@@ -390,18 +410,18 @@ static int choose_job(struct upkeep *u)
 
 /* ---------------------------------------------------------------- what goes */
 
-static int take_away(struct upkeep *u, const struct retain_file *f, bool is_shed, const char *why)
+static int take_away(struct upkeep *u, const struct retain_file *f, enum gone_why reason, const char *why)
 {
     struct retain_file file = *f;
     int64_t to = end_of(u, &file);
     uint64_t rows = 0;
-    int r = retain_remove(u->a, &file, &rows);
+    int r = retain_remove(u->a, &file, &(struct retain_reason){reason, u->utc_ns}, &rows);
     u->look_ns = 0;
     if (r < 0)
         return r;
     u->counts.removed++;
     u->counts.removed_rows += rows;
-    if (is_shed && file.step_ns == 0)
+    if (reason != GONE_AGE && file.step_ns == 0)
         archive_count_shed(u->a, rows);
     if (file.step_ns == 0 && to > u->floor_ns)
         u->floor_ns = to;
@@ -425,7 +445,7 @@ static int drop_old_raw(struct upkeep *u)
     for (size_t i = 0; i < u->n_raws; i++) {
         struct raw *raw = &u->raws[i];
         if (raw->to_ns && raw->is_closed && is_past(u, raw, raw->most_ns) && may_go(u, raw))
-            return take_away(u, &raw->file, false, "its events are older than they are kept");
+            return take_away(u, &raw->file, GONE_AGE, "its events are older than they are kept");
     }
     return 0;
 }
@@ -438,7 +458,7 @@ static int drop_old_tier(struct upkeep *u)
             if (f->step_ns == tier_steps[k] && !find_raw(u, f->from_ns) &&
                 f->from_ns + u->a->o.partition_ns <= u->utc_ns - u->o.keep_tier_ns[k] &&
                 end_of(u, f) <= u->utc_ns - u->o.keep_tier_ns[k])
-                return take_away(u, f, false, "the tier is older than it is kept");
+                return take_away(u, f, GONE_AGE, "the tier is older than it is kept");
     }
     return 0;
 }
@@ -463,7 +483,7 @@ static int drop_for_size(struct upkeep *u)
     if (u->files.size_bytes <= u->o.size_bytes)
         return 0;
     const struct retain_file *f = find_least_needed(u, true);
-    return f ? take_away(u, f, true, "the archive is larger than it may be") : 0;
+    return f ? take_away(u, f, GONE_SIZE, "the archive is larger than it may be") : 0;
 }
 
 static int drop_something(struct upkeep *u)
@@ -482,7 +502,7 @@ int upkeep_make_room(struct upkeep *u)
     if (look(u) < 0)
         return 0;
     const struct retain_file *f = find_least_needed(u, false);
-    return f && take_away(u, f, true, "the disk is full") > 0;
+    return f && take_away(u, f, GONE_FULL, "the disk is full") > 0;
 }
 
 /* ---------------------------------------------------------------- steps */

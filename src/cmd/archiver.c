@@ -52,6 +52,8 @@ struct archiver {
     struct journal_batch item; /* the next, if has_item */
     bool has_item;
     uint64_t record;       /* the one that is being appended; 0 = none */
+    int64_t settled_ns;    /* UTC: when it was looked up what is settled, */
+    int64_t caught_up_ns;  /* and when last all of that had been appended: at first, the start */
     int trouble;           /* the error said last; 0 = all is well */
     int unread, unwritten; /* why nothing can be read from the journal, or flushed; until it can be again */
     uint64_t n_flushes;    /* those that were seen to succeed */
@@ -180,6 +182,7 @@ static void end_reading(struct archiver *a, uint64_t settled)
     pthread_mutex_lock(&a->lock);
     a->appended = done > a->appended ? done : a->appended;
     pthread_mutex_unlock(&a->lock);
+    a->caught_up_ns = a->settled_ns;
 }
 
 static int append(struct archiver *a, const struct journal_batch *item)
@@ -293,8 +296,10 @@ static void *run(void *arg)
             answer_calls(a);
         uint64_t number = a->number, settled = a->settled;
         pthread_mutex_unlock(&a->lock);
+        a->settled_ns = clock_utc_ns();
         has_more = number && read_some(a, number, settled);
         tick(a);
+        archive_set_caught_up(a->archive, a->caught_up_ns);
         has_more |= keep_up(a); /* however much there is to read */
         pthread_mutex_lock(&a->lock);
     }
@@ -350,6 +355,7 @@ int archiver_create(const struct archiver_options *o, struct archiver **out, str
 {
     struct archiver *a = mem_alloc(sizeof *a);
     a->calls_end = &a->calls;
+    a->caught_up_ns = clock_utc_ns();
     archive_state_init(&a->state);
     a->journal_dir = strdup(o->journal);
     int r = init_wake(a);

@@ -8,14 +8,14 @@
 
 #define HOUR (3600 * SECOND)
 
-struct gone {
+struct last_gone {
     unsigned n;
     char last[PARTITION_NAME_MAX], why[80];
 };
 
 static void on_gone(void *arg, const char *name, uint64_t rows, const char *what)
 {
-    struct gone *g = arg;
+    struct last_gone *g = arg;
     (void)rows;
     g->n++;
     (void)snprintf(g->last, sizeof g->last, "%s", name);
@@ -87,6 +87,32 @@ static void check_folds(struct model *m)
     mem_free(gone);
 }
 
+/* The archive remembers what has gone of raw rows: how many, from the first to the end of a partition. */
+static void check_remembered(struct model *m, enum gone_why why)
+{
+    for (uint8_t name = 0; name < M_NAMES; name++) {
+        uint64_t rows = 0;
+        int64_t from = INT64_MAX, last = INT64_MIN;
+        for (size_t i = 0; i < m->n; i++)
+            if (m->rows[i].is_gone && m->rows[i].name == name) {
+                from = m->rows[i].time_ns < from ? m->rows[i].time_ns : from;
+                last = m->rows[i].time_ns > last ? m->rows[i].time_ns : last;
+                rows++;
+            }
+        struct deleted g, found = {0};
+        for (size_t i = 0; catalog_next_gone(archive_catalog(m->a), &i, &g);)
+            if (g.step_ns == 0 && slice_eq_str(g.name, model_names[name]))
+                found = g;
+        assert_int_equal(found.rows, rows);
+        if (!rows)
+            continue;
+        assert_int_equal(found.from_ns, from);
+        assert_true(found.to_ns > last && found.to_ns <= last + m->partition_ns);
+        assert_int_equal((found.to_ns - m->base_ns) % m->partition_ns, 0);
+        assert_int_equal(found.why, why);
+    }
+}
+
 static void check_all(struct model *m)
 {
     (void)model_view(m);
@@ -116,7 +142,7 @@ static void goes_by_age(void **state)
 {
     (void)state;
     struct model m;
-    struct gone gone = {0};
+    struct last_gone gone = {0};
     init(&m, 500);
     fill(&m);
     struct upkeep *u = create(&m, (struct upkeep_options){.keep = "cpu=10h,*=24h",
@@ -144,12 +170,14 @@ static void goes_by_age(void **state)
     mark_gone(&m, 0, 0);
     check_all(&m);
     assert_int_equal(gone.n, 0);
+    check_remembered(&m, GONE_AGE);
     /* All of the first is past, and cpu of all. */
     run(u, m.base_ns + 25 * HOUR + HOUR / 2);
     mark_gone(&m, 0, -1);
     for (int i = 1; i < 4; i++)
         mark_gone(&m, i, 0);
     check_all(&m);
+    check_remembered(&m, GONE_AGE);
     assert_int_equal(gone.n, 1);
     assert_int_equal(count_files(&m, "Z.db"), 3);
     assert_int_equal(count_files(&m, "s.db"), 12);
@@ -206,7 +234,7 @@ static void goes_by_size(void **state)
 {
     (void)state;
     struct model m;
-    struct gone gone = {0};
+    struct last_gone gone = {0};
     init(&m, 520);
     fill(&m);
     struct upkeep *u = create(&m, (struct upkeep_options){.size_bytes = 1, .gone = on_gone, .arg = &gone});
@@ -233,6 +261,7 @@ static void goes_by_size(void **state)
     model_close_archive(&m);
     model_open_archive(&m);
     assert_int_equal(catalog_troubles(archive_catalog(m.a)), 0);
+    check_remembered(&m, GONE_SIZE);
     model_fini(&m);
 }
 
@@ -240,7 +269,7 @@ static void makes_room(void **state)
 {
     (void)state;
     struct model m;
-    struct gone gone = {0};
+    struct last_gone gone = {0};
     init(&m, 530);
     fill(&m);
     struct upkeep *u = create(&m, (struct upkeep_options){.gone = on_gone, .arg = &gone});

@@ -8,6 +8,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "cmd/archive_state.h"
+#include "cmd/archive_tail.h"
 #include "gateway/journal_batches.h"
 
 #include <errno.h>
@@ -324,6 +325,20 @@ static int start_thread(struct archiver *a)
 
 /* ---------------------------------------------------------------- the loop's side */
 
+/* For whoever has the archive's files without this process (archive_tail.h). */
+static int note_feed(struct archiver *a, const struct archiver_options *o)
+{
+    char *path = realpath(o->journal, NULL); /* it may not be there yet */
+    const struct archive_feed feed = {.journal = slice_str(path ? path : o->journal),
+                                      .select = o->select,
+                                      .ids = slice_str(o->archive.ids ? o->archive.ids : ""),
+                                      .partition_ns = o->archive.partition_ns,
+                                      .streams_max = o->archive.streams_max};
+    int r = archive_feed_note(archive_catalog(a->archive), &feed);
+    free(path);
+    return r;
+}
+
 static int open_archive(struct archiver *a, const struct archiver_options *o, struct diag *why)
 {
     const struct lifeline_options ids = {.ids = o->archive.ids, .partition_ns = o->archive.partition_ns};
@@ -331,6 +346,10 @@ static int open_archive(struct archiver *a, const struct archiver_options *o, st
     if (r < 0)
         return r;
     say_troubles(a);
+    r = note_feed(a, o);
+    if (r < 0)
+        log_error("archive %s: a backup will not find the journal %s: %s", o->archive.dir, o->journal,
+                  err_text(r));
     r = lifeline_follow(a->archive, &ids, &a->lifeline, why);
     struct upkeep_options upkeep = o->upkeep;
     upkeep.gone = say_gone;

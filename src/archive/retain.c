@@ -145,8 +145,7 @@ static int folder_size(const char *dir, uint64_t *out)
         return -errno;
     *out = 0;
     for (struct dirent *e; (e = readdir(d));)
-        if (strcmp(e->d_name, "reserve") != 0)
-            *out += size_of(dir, e->d_name, "");
+        *out += size_of(dir, e->d_name, "");
     closedir(d);
     return 0;
 }

@@ -36,7 +36,7 @@ struct retain_file {
 struct retain_files {
     struct retain_file *files; /* oldest first, of one time the finest first */
     size_t n, max;
-    uint64_t size_bytes; /* of the whole folder, but for the reserve */
+    uint64_t size_bytes; /* of the whole folder: logs, catalogue, reserve and all */
 };
 /* What is in the archive's folder now. *out has what it had before, or nothing, on failure. */
 int retain_files_list(const char *dir, struct retain_files *out);

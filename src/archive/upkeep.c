@@ -52,6 +52,7 @@ struct upkeep {
     size_t n_raws, max_raws;
     int64_t utc_ns, look_ns; /* now; when to read the folder again */
     int64_t floor_ns;        /* what has gone */
+    uint64_t flushes;        /* of the archive, when the folder was read: it grows with them */
     /* The job at hand: */
     int64_t job_from_ns; /* the partition's */
     struct merge *merge;
@@ -70,6 +71,12 @@ static void set_defaults(struct upkeep_options *o)
     o->late_ns = o->late_ns ? o->late_ns : S(3600);
 }
 
+/* It counts as a part of what the archive may take: of a small one it is an eighth. */
+static uint64_t reserve_bytes(uint64_t size_bytes)
+{
+    return size_bytes / 8 < RESERVE_BYTES ? size_bytes / 8 + 1 : RESERVE_BYTES;
+}
+
 int upkeep_create(struct archive *a, const struct upkeep_options *o, struct upkeep **out, struct diag *why)
 {
     struct upkeep *u = mem_try_alloc(sizeof *u);
@@ -81,7 +88,7 @@ int upkeep_create(struct archive *a, const struct upkeep_options *o, struct upke
     set_defaults(&u->o);
     int r = retain_rules_init(&u->rules, o->keep, why);
     if (r == 0)
-        r = reserve_open(archive_dir(a), 0, &u->reserve, why);
+        r = reserve_open(archive_dir(a), reserve_bytes(u->o.size_bytes), &u->reserve, why);
     if (r < 0) {
         upkeep_destroy(u);
         return r;
@@ -513,8 +520,10 @@ int upkeep_step(struct upkeep *u, int64_t utc_ns)
     u->utc_ns = utc_ns;
     if (u->merge || u->tier)
         return step_job(u);
-    if (utc_ns >= u->look_ns || utc_ns < u->look_ns - LOOK_NS) {
+    bool has_grown = u->a->counts.flushes != u->flushes;
+    if (utc_ns >= u->look_ns || utc_ns < u->look_ns - LOOK_NS || has_grown) {
         u->look_ns = utc_ns + LOOK_NS;
+        u->flushes = u->a->counts.flushes;
         r = look(u);
         (void)reserve_refill(u->reserve); /* no room: later */
     }

@@ -6,6 +6,9 @@
 #include "archive/archive_internal.h"
 #include "archive/upkeep.h"
 
+#include <limits.h>
+#include <sys/stat.h>
+
 #define HOUR (3600 * SECOND)
 
 struct last_gone {
@@ -265,6 +268,40 @@ static void goes_by_size(void **state)
     model_fini(&m);
 }
 
+static uint64_t disk_usage(const struct model *m)
+{
+    DIR *d = opendir(m->dir);
+    uint64_t bytes = 0;
+    for (struct dirent *e; (e = readdir(d));) {
+        struct stat st;
+        assert_int_equal(fstatat(dirfd(d), e->d_name, &st, 0), 0);
+        bytes += S_ISREG(st.st_mode) ? (uint64_t)st.st_blocks * 512 : 0;
+    }
+    closedir(d);
+    return bytes;
+}
+
+/* The reserve, logs and the catalogue count: the folder is not larger than the limit. */
+static void keeps_the_whole_folder_below_its_limit(void **state)
+{
+    (void)state;
+    struct model m;
+    init(&m, 530);
+    fill(&m);
+    uint64_t limit = disk_usage(&m) * 4 / 5;
+    struct upkeep *u = create(&m, (struct upkeep_options){.size_bytes = limit});
+    run(u, m.base_ns + m.span_ns + 2 * HOUR);
+    assert_true(disk_usage(&m) <= limit);
+    assert_true(count_files(&m, "Z.db") >= 1);
+    struct stat st;
+    char path[PATH_MAX];
+    (void)snprintf(path, sizeof path, "%s/reserve", m.dir);
+    assert_int_equal(stat(path, &st), 0);
+    assert_in_range(st.st_size, 1, (intmax_t)limit / 8 + 1);
+    upkeep_destroy(u);
+    model_fini(&m);
+}
+
 static void makes_room(void **state)
 {
     (void)state;
@@ -310,8 +347,11 @@ static void refuses_rules(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(goes_by_age),   cmocka_unit_test(refuses_what_has_gone),
-        cmocka_unit_test(goes_by_size),  cmocka_unit_test(makes_room),
+        cmocka_unit_test(goes_by_age),
+        cmocka_unit_test(refuses_what_has_gone),
+        cmocka_unit_test(goes_by_size),
+        cmocka_unit_test(makes_room),
+        cmocka_unit_test(keeps_the_whole_folder_below_its_limit),
         cmocka_unit_test(refuses_rules),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

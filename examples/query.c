@@ -86,6 +86,9 @@ int main(int argc, char **argv)
     if (gridline_query_lost(q))
         fprintf(stderr, "query: %" PRIu64 " rows are missing: the archive is damaged\n",
                 gridline_query_lost(q));
+    const char *code, *text;
+    for (size_t i = 0; gridline_query_notice(q, i, &code, &text) > 0; i++)
+        fprintf(stderr, "query: %s (%s)\n", text, code);
     int status = gridline_query_status(q);
     gridline_query_close(q);
     gridline_consumer_close(c);

@@ -241,6 +241,10 @@ GRIDLINE_API int gridline_query_status(const gridline_query *q);
 GRIDLINE_API const char *gridline_query_why(const gridline_query *q); /* never NULL */
 /* Rows that damage of the archive kept out of the result; known at the end. */
 GRIDLINE_API uint64_t gridline_query_lost(const gridline_query *q);
+/* The i-th notice, from 0: a fact beside the rows without which they mislead, such as "data from 09:00 on; 3
+ * h deleted by retention". 1: *code is a word for programs ("retention"), *text a sentence for people, both
+ * borrowed until gridline_query_close; 0: there is none; -EINPROGRESS before the end. */
+GRIDLINE_API int gridline_query_notice(gridline_query *q, size_t i, const char **code, const char **text);
 
 #ifdef __cplusplus
 }

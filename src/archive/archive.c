@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #define LOST_TABLE "archive.lost"
 enum { LOST_CACHE_BYTES = 256 << 10 };
@@ -102,6 +103,26 @@ static void list_baselines(struct table_list *l, struct catalog *c)
     }
 }
 
+static void list_gone(struct table_list *l, struct catalog *c)
+{
+    struct deleted g;
+    for (size_t i = 0; catalog_next_gone(c, &i, &g);) {
+        if (l->n_gone == l->max_gone) {
+            size_t max = l->max_gone ? l->max_gone * 2 : 16;
+            struct deleted *all = arena_alloc(&l->arena, max * sizeof *all);
+            if (!all)
+                return; /* what is not said is still true */
+            if (l->n_gone)
+                memcpy(all, l->gone, l->n_gone * sizeof *all);
+            l->gone = all;
+            l->max_gone = max;
+        }
+        g.name = arena_copy(&l->arena, g.name);
+        l->gone[l->n_gone] = g;
+        l->n_gone += g.name.p != NULL;
+    }
+}
+
 int table_name_order(struct slice a, struct slice b)
 {
     int order = memcmp(a.p, b.p, a.n < b.n ? a.n : b.n);
@@ -134,6 +155,7 @@ struct table_list *table_list_create(struct catalog *c)
         l->defs[at] = def;
     }
     list_baselines(l, c);
+    list_gone(l, c);
     return l;
 }
 
@@ -470,8 +492,14 @@ static int put_row(struct archive *a, struct archive_stream *s, const struct hea
     head_append(&s->head, row);
     a->counts.head_bytes += s->head.used_bytes - before;
     s->was_fed = true;
-    if (!s->is_derived)
+    if (!s->is_derived) {
+        struct archive_table *t = s->table;
+        int64_t at = row->event->time_ns;
         touch(a, s);
+        t->head_from_ns = t->head_rows && t->head_from_ns < at ? t->head_from_ns : at;
+        t->head_to_ns = t->head_rows && t->head_to_ns > at ? t->head_to_ns : at;
+        t->head_rows++;
+    }
     a->counts.head_rows++;
     return 0;
 }
@@ -634,6 +662,36 @@ int archive_done(struct archive *a, const struct archive_source *s, uint64_t rec
     pthread_mutex_unlock(&a->lock);
     a->n_touched = 0;
     return 0;
+}
+
+/* ---------------------------------------------------------------- what readers of the folder do not see */
+
+void archive_note_unflushed(struct archive *a, int64_t now_ns)
+{
+    uint64_t rows = a->counts.head_rows;
+    bool is_soon = now_ns - a->unflushed_ns < ARCHIVE_UNFLUSHED_NS;
+    if (a->unflushed_fd < 0 || rows == a->unflushed_rows || (rows && a->unflushed_rows && is_soon))
+        return;
+    struct unflushed *all = mem_try_alloc((a->tables.n + 1) * sizeof *all);
+    size_t n = 0;
+    void *v;
+    for (size_t i = 0; all && map_next(&a->tables, &i, &v);) {
+        const struct archive_table *t = v;
+        if (rows && t->head_rows)
+            all[n++] = (struct unflushed){t->name, t->head_rows, t->head_from_ns, t->head_to_ns};
+    }
+    if (all)
+        unflushed_write(a->unflushed_fd, all, n);
+    mem_free(all);
+    a->unflushed_rows = rows;
+    a->unflushed_ns = now_ns;
+}
+
+void archive_set_caught_up(struct archive *a, int64_t utc_ns)
+{
+    pthread_mutex_lock(&a->lock);
+    a->caught_up_ns = utc_ns;
+    pthread_mutex_unlock(&a->lock);
 }
 
 /* ---------------------------------------------------------------- what is lost */
@@ -805,6 +863,8 @@ int archive_open(const struct archive_options *o, struct archive **out, struct d
     struct archive *a = mem_alloc(sizeof *a);
     a->views.next = a->views.before = &a->views;
     pthread_mutex_init(&a->lock, NULL);
+    a->unflushed_fd = -1;
+    a->unflushed_rows = UINT64_MAX; /* what an earlier writer has left there is not ours */
     int r = set_options(a, o, why);
     if (r == 0)
         r = catalog_open(a->dir, true, &a->catalog, why);
@@ -814,6 +874,7 @@ int archive_open(const struct archive_options *o, struct archive **out, struct d
         archive_close(a);
         return r;
     }
+    a->unflushed_fd = unflushed_open(a->dir);
     archive_publish_tables(a);
     r = archive_decide_classes(a);
     if (r < 0) {
@@ -830,6 +891,11 @@ void archive_close(struct archive *a)
     void *v;
     if (!a)
         return;
+    if (a->unflushed_fd >= 0) {
+        a->unflushed_ns = INT64_MIN / 2;
+        archive_note_unflushed(a, 0);
+        (void)close(a->unflushed_fd); /* advice */
+    }
     for (size_t i = 0; i < ARCHIVE_OPEN_MAX; i++)
         partition_close(a->open[i].p);
     for (size_t i = 0; map_next(&a->streams, &i, &v);)

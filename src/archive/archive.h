@@ -102,7 +102,8 @@ const char *archive_dir(const struct archive *a);
  */
 struct partition *archive_partition(struct archive *a, const struct partition_span *span, int *r);
 void archive_forget(struct archive *a, const struct partition_span *span);
-/* The catalogue's baselines have changed (catalog_set_baseline, catalog_commit): views see it from now on. */
+/* The catalogue's baselines, or what it says is gone, have changed and are committed: views see it from now
+ * on. */
 void archive_baselines_changed(struct archive *a);
 /* Blobs of a generation beyond this must not be merged, as a view that is in use does not see all of them. */
 uint64_t archive_merge_limit(struct archive *a);
@@ -111,6 +112,9 @@ void archive_count_shed(struct archive *a, uint64_t rows);
 void archive_count_damaged(struct archive *a, uint64_t rows);
 /* Up to this time nothing is kept any more: older rows are refused as too old. */
 void archive_set_floor(struct archive *a, int64_t time_ns);
+/* What was received up to this time (UTC) has been appended. When that is more than a moment ago, answers say
+ * so: views have the time (view_behind). Never called: nobody waits for anything. */
+void archive_set_caught_up(struct archive *a, int64_t utc_ns);
 /* Who has overflow streams: for each producer with such rows since the start. */
 void archive_each_overflow(struct archive *a,
                            void (*fn)(void *arg, const uint8_t producer[16], uint32_t streams, uint64_t rows),

@@ -6,6 +6,7 @@
 #include "archive/archive.h"
 #include "archive/head.h"
 #include "archive/lifeline_ids.h"
+#include "archive/unflushed.h"
 #include "base/map.h"
 
 #include <pthread.h>
@@ -18,8 +19,10 @@ enum {
     ARCHIVE_SCHEMAS_MAX = 8192,
     ARCHIVE_QUIET_FLUSHES = 3 /* a stream without rows in so many flushes is forgotten here */
 };
-#define ARCHIVE_FLUSH_NS (INT64_C(600) * 1000000000)
-#define ARCHIVE_RETRY_NS (INT64_C(5) * 1000000000)
+#define ARCHIVE_FLUSH_NS     (INT64_C(600) * 1000000000)
+#define ARCHIVE_RETRY_NS     (INT64_C(5) * 1000000000)
+#define ARCHIVE_BEHIND_NS    (INT64_C(2) * 1000000000) /* a moment */
+#define ARCHIVE_UNFLUSHED_NS INT64_C(1000000000)       /* DIR/unflushed is written no more often */
 /* A time so far ahead of ours is no time: it would make partitions for ever. */
 #define ARCHIVE_AHEAD_NS (INT64_C(86400) * 1000000000)
 
@@ -64,14 +67,19 @@ struct archive_table {
     const struct table_def *def; /* under the lock */
     struct archive_stream **streams;
     size_t n, max; /* under the lock */
+    /* The writer's: rows in heads that are not derived, and their times. */
+    uint64_t head_rows;
+    int64_t head_from_ns, head_to_ns;
 };
 
-/* The tables and baselines there are at one moment; shared by views. */
+/* The tables and baselines there are at one moment, and what retention has deleted; shared by views. */
 struct table_list {
     _Atomic uint32_t refs;
-    struct arena arena; /* of the baselines */
+    struct arena arena; /* of the baselines and gone */
     struct baseline *baselines;
     size_t n_baselines;
+    struct deleted *gone;
+    size_t n_gone, max_gone;
     size_t n;
     const struct table_def *defs[]; /* by name */
 };
@@ -119,10 +127,14 @@ struct archive {
     int64_t retry_ns;  /* monotonic: no flush before, after one that failed */
     int64_t floor_ns;  /* older rows are too old */
     struct archive_derive_ops derive;
-    struct id_set ids; /* options.ids */
+    struct id_set ids;       /* options.ids */
+    int unflushed_fd;        /* DIR/unflushed; -1: none */
+    uint64_t unflushed_rows; /* as it says */
+    int64_t unflushed_ns;    /* monotonic: when it was written */
 
     pthread_mutex_t lock; /* heads' buffers and n_seen, tables, gen, views: never held over I/O */
     uint64_t gen;         /* of the last flush */
+    int64_t caught_up_ns; /* archive_set_caught_up; 0 = never */
     struct table_list *list;
     uint64_t published;    /* lists so far */
     struct view_gen views; /* a ring */
@@ -130,6 +142,8 @@ struct archive {
 
 struct source_state *archive_source_state(struct archive *a, const struct archive_source *s);
 struct partition_span archive_span_of(const struct archive *a, int64_t time_ns);
+/* Writes DIR/unflushed, if it is not as it should be and was not written a moment ago. */
+void archive_note_unflushed(struct archive *a, int64_t now_ns);
 /* The newest that any partition has: what is on disk is seen from now on. */
 int archive_find_gen(struct archive *a);
 /* An event of a deriver's: into a head of its own. */

@@ -4,7 +4,8 @@
  * Each file is copied as of one moment, by SQLite's online backup: neither the writer nor readers wait. The
  * catalogue is the first: partitions have then at least what its cursors say, and whatever they have beyond
  * is left out by their marks when the source is read again. So a restored archive goes on where the copied
- * one was, with nothing missing and nothing twice. */
+ * one was, with nothing missing and nothing twice. Rows in the writer's memory are not in it:
+ * cmd/archive_tail.h takes them from the journal. */
 #ifndef GRIDLINE_ARCHIVE_BACKUP_H
 #define GRIDLINE_ARCHIVE_BACKUP_H
 

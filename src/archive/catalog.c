@@ -406,6 +406,50 @@ int catalog_set_setting(struct catalog *c, struct slice name, struct slice value
     return facts_set(c->facts, FACT_SETTING, name, value);
 }
 
+/* ---------------------------------------------------------------- what retention has deleted */
+
+static struct deleted gone_of(const struct fact *fact)
+{
+    struct cursor k = cursor_of(fact->key), v = cursor_of(fact->value);
+    struct deleted g = {.name = cursor_text(&k)};
+    g.step_ns = (int64_t)cursor_u64(&k);
+    g.from_ns = (int64_t)cursor_u64(&v);
+    g.to_ns = (int64_t)cursor_u64(&v);
+    g.rows = cursor_u64(&v);
+    g.at_ns = (int64_t)cursor_u64(&v);
+    g.why = cursor_u8(&v);
+    return g;
+}
+
+int catalog_note_gone(struct catalog *c, const struct deleted *g)
+{
+    strbuf_reset(&c->key);
+    strbuf_reset(&c->value);
+    strbuf_add_text(&c->key, g->name);
+    strbuf_add_u64(&c->key, (uint64_t)g->step_ns);
+    if (strbuf_failed(&c->key))
+        return -ENOMEM;
+    const struct fact *fact = facts_get(c->facts, FACT_GONE, strbuf_slice(&c->key));
+    struct deleted had = fact ? gone_of(fact) : *g;
+    strbuf_add_u64(&c->value, (uint64_t)(had.from_ns < g->from_ns ? had.from_ns : g->from_ns));
+    strbuf_add_u64(&c->value, (uint64_t)(had.to_ns > g->to_ns ? had.to_ns : g->to_ns));
+    strbuf_add_u64(&c->value, g->rows + (fact ? had.rows : 0));
+    strbuf_add_u64(&c->value, (uint64_t)g->at_ns);
+    strbuf_add_char(&c->value, (char)g->why);
+    c->is_kept_old = true;
+    return strbuf_failed(&c->value)
+               ? -ENOMEM
+               : facts_set(c->facts, FACT_GONE, strbuf_slice(&c->key), strbuf_slice(&c->value));
+}
+
+bool catalog_next_gone(struct catalog *c, size_t *i, struct deleted *out)
+{
+    const struct fact *fact = facts_next(c->facts, FACT_GONE, i);
+    if (fact)
+        *out = gone_of(fact);
+    return fact;
+}
+
 int catalog_commit(struct catalog *c)
 {
     int r = facts_commit(c->facts);

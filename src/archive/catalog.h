@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* catalog.h - catalog.db: what is known of an archive as a whole: its event names with all their columns, how
- * far each source has been read, what each partition must hold, baselines (NL-7), settings. All of it is in
- * memory. Everything but baselines and settings can be made again from the partitions, and is when the file
- * is gone or damaged; those two are in a file of their own as well (kept, replaced whole).
+ * far each source has been read, what each partition must hold, baselines (NL-7), settings, what retention
+ * has deleted. All of it is in memory. Everything but the last three can be made again from the partitions,
+ * and is when the file is gone or damaged; those are in a file of their own as well (kept, replaced whole).
  *
  * Columns have their ids, which are places in their table, from the catalogue: good within one process.
  * Blobs have their own tables with their own ids; readers bring them together by name and type. So a
@@ -100,6 +100,22 @@ struct baseline catalog_baseline_at(struct catalog *c, size_t i); /* good until 
 /* "": there is none; borrowed until it is set. */
 struct slice catalog_setting(struct catalog *c, struct slice name);
 int catalog_set_setting(struct catalog *c, struct slice name, struct slice value);
+
+/* ---------------------------------------------------------------- what retention has deleted */
+enum gone_why { GONE_AGE, GONE_SIZE, GONE_FULL /* the disk was */ };
+struct deleted {
+    struct slice name;      /* event */
+    int64_t step_ns;        /* 0: raw rows; else of that tier */
+    int64_t from_ns, to_ns; /* the first row that went; up to here all have, to_ns is not in */
+    uint64_t rows;          /* as far as they could be counted */
+    int64_t at_ns;          /* when some went last, UTC */
+    uint8_t why;            /* the last time */
+};
+/* Adds to what is known of (name, step_ns). On disk with catalog_commit: together with the partition's end.
+ */
+int catalog_note_gone(struct catalog *c, const struct deleted *g);
+/* The next one: false at the end; *i starts at 0. The name is good until one is noted. */
+bool catalog_next_gone(struct catalog *c, size_t *i, struct deleted *out);
 
 /* Writes what has changed, on disk when it returns. */
 int catalog_commit(struct catalog *c);

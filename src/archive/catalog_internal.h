@@ -16,7 +16,8 @@ enum {
     FACT_MARK = 4,      /* text partition, id[16] -> u64 record */
     FACT_BASELINE = 5,  /* name -> u64 from, u64 to, text label, text where */
     FACT_SETTING = 6,   /* name -> value */
-    FACT_CLASS = 7      /* text table, text field -> u8 class, u8 by, u64 numbers, texts, quoted, u64 first_ns */
+    FACT_GONE = 7,      /* text event, u64 step -> u64 from, u64 to, u64 rows, u64 at, u8 why */
+    FACT_CLASS = 8      /* text table, text field -> u8 class, u8 by, u64 numbers, texts, quoted, u64 first_ns */
 };
 
 struct catalog_table {

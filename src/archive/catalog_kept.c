@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* DIR/kept: baselines and settings once more, as no partition has them. Replaced whole: a new file is
- * written, synced and renamed over the old one.
+/* DIR/kept: baselines, settings and what retention has deleted once more, as no partition has them. Replaced
+ * whole: a new file is written, synced and renamed over the old one.
  *
  *   8 "glkept\n" and a zero byte, u32 version, then per entry u8 kind, text key, text value, a zero byte at
  *   the end, u32 CRC-32C of all before it */
@@ -17,7 +17,7 @@
 enum { KEPT_VERSION = 1, KEPT_MAX = 16 << 20 };
 
 static const char magic[8] = "glkept\n";
-static const uint8_t kinds[] = {FACT_BASELINE, FACT_SETTING};
+static const uint8_t kinds[] = {FACT_BASELINE, FACT_SETTING, FACT_GONE};
 
 static void encode(const struct catalog *c, struct strbuf *out)
 {

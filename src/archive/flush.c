@@ -393,6 +393,14 @@ static void rewind_all(struct archive *a)
     archive_find_gen(a);
 }
 
+/* Heads are empty. */
+static void forget_unflushed(struct archive *a)
+{
+    void *v;
+    for (size_t i = 0; map_next(&a->tables, &i, &v);)
+        ((struct archive_table *)v)->head_rows = 0;
+}
+
 int archive_flush(struct archive *a)
 {
     if (a->n_touched)
@@ -400,6 +408,7 @@ int archive_flush(struct archive *a)
     int r = flush(a);
     if (r == -EIO || r == -ESTALE) {
         rewind_all(a);
+        forget_unflushed(a);
         return -ESTALE;
     }
     if (r < 0)
@@ -407,6 +416,7 @@ int archive_flush(struct archive *a)
     a->counts.flushes++;
     a->oldest_ns = 0;
     forget_quiet(a);
+    forget_unflushed(a);
     return 0;
 }
 
@@ -424,10 +434,13 @@ int archive_tick(struct archive *a, int64_t now_ns, int64_t utc_ns)
     a->utc_ns = utc_ns;
     if (!a->oldest_ns)
         a->oldest_ns = now_ns;
-    if (a->n_touched || now_ns < a->retry_ns || (!is_full(a) && now_ns - a->oldest_ns < a->o.flush_ns))
+    if (a->n_touched || now_ns < a->retry_ns || (!is_full(a) && now_ns - a->oldest_ns < a->o.flush_ns)) {
+        archive_note_unflushed(a, now_ns);
         return 0;
+    }
     int r = archive_flush(a);
     a->retry_ns = r < 0 ? now_ns + ARCHIVE_RETRY_NS : 0;
     a->oldest_ns = r < 0 ? a->oldest_ns : now_ns;
+    archive_note_unflushed(a, now_ns);
     return r;
 }

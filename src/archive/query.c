@@ -376,7 +376,7 @@ static void tell(struct query *q)
     if (!all->telling || !t.is_last || q->has_ended)
         return; /* closed, or not yet */
     q->has_ended = true;
-    q->asker->end(q->asker, q->result, &q->why, q->rows, q->lost);
+    q->asker->end(q->asker, &(struct query_end){q->result, &q->why, q->rows, q->lost, &q->notices});
 }
 
 static void look_at(struct query *q)

@@ -60,6 +60,7 @@ struct query {
     int result;
     struct diag why;
     uint64_t rows, lost;
+    struct notices notices;
 };
 
 struct query_thread {

@@ -258,13 +258,23 @@ static void put_error(struct strbuf *out, const char *name, int r, const struct 
     json_add_string(out, slice_str(why && why->message[0] ? why->message : err_text(r)));
 }
 
-void query_rows_end(struct query_rows *w, int r, const struct diag *why, uint64_t lost)
+static void put_notices(struct strbuf *out, const struct notices *notices)
+{
+    if (!notices->n)
+        return;
+    strbuf_add_str(out, ",\"notices\":");
+    notices_put_json(out, notices);
+}
+
+void query_rows_end(struct query_rows *w, int r, const struct diag *why, uint64_t lost,
+                    const struct notices *notices)
 {
     switch (w->format) {
     case QUERY_JSON:
         strbuf_printf(&w->out, "\n],\n\"rows_count\":%" PRIu64 ",\"lost\":%" PRIu64, w->rows, lost);
         if (r < 0)
             put_error(&w->out, "error", r, why);
+        put_notices(&w->out, notices);
         strbuf_add_str(&w->out, "}\n");
         break;
     case QUERY_NDJSON:
@@ -272,6 +282,7 @@ void query_rows_end(struct query_rows *w, int r, const struct diag *why, uint64_
                       r < 0 ? "failed" : "done", w->rows, lost);
         if (r < 0)
             put_error(&w->out, "text", r, why);
+        put_notices(&w->out, notices);
         strbuf_add_str(&w->out, "}}\n");
         break;
     case QUERY_CSV:

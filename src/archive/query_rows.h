@@ -2,10 +2,11 @@
 /* query_rows.h - rows of a result as bytes, in one of the formats of event/query.h. Pure: no I/O.
  *
  *     JSON      {"columns":["host","n"],"rows":[["a",1],["b",null]],"rows_count":2,"lost":0}; what went wrong
- *               behind the first page: a member "error"
- *     NDJSON    {"host":"a","n":1} a row; the last line is {"end":{"status":"done","rows":2,"lost":0}}. A
- * name that comes again has the number of its column behind it: NAME_3 CSV       RFC 4180, the names in its
- * first line; it has no place for what went wrong BINARY    pieces of net/query.h
+ *               behind the first page: a member "error"; notices, if any: a member "notices"
+ *     NDJSON    {"host":"a","n":1} a row; the last line is {"end":{"status":"done","rows":2,"lost":0}}, with
+ *               "notices", if any. A name that comes again has the number of its column behind it: NAME_3
+ *     CSV       RFC 4180, the names in its first line; it has no place for what went wrong
+ *     BINARY    pieces of net/query.h
  *
  * In JSON and CSV bytes are base64, and text that is not UTF-8 is bytes; NaN and Inf are text in JSON. */
 #ifndef GRIDLINE_ARCHIVE_QUERY_ROWS_H
@@ -42,8 +43,9 @@ static inline bool query_rows_is_full(const struct query_rows *w)
 }
 /* Moves what is in out to *page, which is empty; the next page begins. */
 void query_rows_take(struct query_rows *w, struct strbuf *page);
-/* The result ends: r as query_asker.end has it. */
-void query_rows_end(struct query_rows *w, int r, const struct diag *why, uint64_t lost);
+/* The result ends: as struct query_end has it. */
+void query_rows_end(struct query_rows *w, int r, const struct diag *why, uint64_t lost,
+                    const struct notices *notices);
 
 /* One value as JSON. */
 void query_rows_put_json(struct strbuf *out, struct value v);

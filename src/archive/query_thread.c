@@ -160,6 +160,7 @@ static int run_sql(struct query_thread *t, struct query *q, struct query_rows *r
     if (r == 0)
         r = step_rows(q, s, rows, why);
     q->lost = count_lost(s);
+    q->notices = *sql_notices(s);
     sql_finish(s);
     return r;
 }
@@ -205,7 +206,7 @@ static struct page *make_last(const struct query *q, int *r, struct diag *why, s
     if (*r < 0 && !rows->given)
         return NULL;
     if (q->kind == QUERY_SQL)
-        query_rows_end(rows, *r, why, q->lost);
+        query_rows_end(rows, *r, why, q->lost, &q->notices);
     bool is_good = !strbuf_failed(&rows->out);
     struct page *p = is_good && rows->out.n ? mem_try_alloc(sizeof *p) : NULL;
     if (!is_good || (rows->out.n && !p)) {

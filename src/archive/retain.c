@@ -145,8 +145,7 @@ static int folder_size(const char *dir, uint64_t *out)
         return -errno;
     *out = 0;
     for (struct dirent *e; (e = readdir(d));)
-        if (strcmp(e->d_name, "reserve") != 0)
-            *out += size_of(dir, e->d_name, "");
+        *out += size_of(dir, e->d_name, "");
     closedir(d);
     return 0;
 }
@@ -175,22 +174,43 @@ void retain_files_fini(struct retain_files *f)
 
 /* ---------------------------------------------------------------- taking away */
 
-static bool add_rows(void *arg, const struct partition_section *s)
+struct noting {
+    struct catalog *catalog;
+    struct deleted gone; /* what all sections have in common */
+    bool (*drops)(void *arg, struct slice name);
+    void *arg;
+    uint64_t rows;
+    int r;
+};
+
+static bool note_section(void *arg, const struct partition_section *s)
 {
-    *(uint64_t *)arg += s->s.rows;
-    return true;
+    struct noting *n = arg;
+    if (n->drops && !n->drops(n->arg, s->s.name))
+        return true;
+    struct deleted g = n->gone;
+    g.name = s->s.name;
+    g.from_ns = s->s.min_ns;
+    g.rows = s->s.rows;
+    n->rows += s->s.rows;
+    n->r = catalog_note_gone(n->catalog, &g);
+    return n->r == 0;
 }
 
-static uint64_t count_rows(struct archive *a, const struct retain_file *f)
+int retain_note(struct archive *a, struct partition *p, const struct retain_reason *reason,
+                bool (*drops)(void *arg, struct slice name), void *arg, uint64_t *rows)
 {
-    struct partition *p;
-    struct diag why;
-    uint64_t rows = 0;
-    if (partition_open(archive_dir(a), f->name, 0, NULL, &p, &why) < 0)
-        return 0;
-    (void)partition_sections(p, SLICE_LIT(""), INT64_MIN, INT64_MAX, add_rows, &rows); /* as far as it goes */
-    partition_close(p);
-    return rows;
+    const struct partition_span *span = partition_span(p);
+    struct noting n = {.catalog = archive_catalog(a),
+                       .gone = {.step_ns = span->step_ns,
+                                .to_ns = span->to_ns,
+                                .at_ns = reason->utc_ns,
+                                .why = (uint8_t)reason->why},
+                       .drops = drops,
+                       .arg = arg};
+    int r = partition_sections(p, SLICE_LIT(""), INT64_MIN, INT64_MAX, note_section, &n);
+    *rows = n.rows;
+    return n.r < 0 ? n.r : r;
 }
 
 static int unlink_in(const char *dir, const char *name, const char *ending)
@@ -202,14 +222,22 @@ static int unlink_in(const char *dir, const char *name, const char *ending)
     return r;
 }
 
-int retain_remove(struct archive *a, const struct retain_file *f, uint64_t *rows)
+int retain_remove(struct archive *a, const struct retain_file *f, const struct retain_reason *reason,
+                  uint64_t *rows)
 {
     struct partition_span span = {.from_ns = f->from_ns, .step_ns = f->step_ns};
-    uint64_t had = count_rows(a, f);
+    struct partition *p;
+    struct diag why;
+    uint64_t had = 0;
+    if (partition_open(archive_dir(a), f->name, 0, NULL, &p, &why) == 0) {
+        (void)retain_note(a, p, reason, NULL, NULL, &had); /* as far as it goes: it has to go all the same */
+        partition_close(p);
+    }
     catalog_forget_partition(archive_catalog(a), f->name);
     /* On a full disk it may fail; then the next open misses a partition that we took away, and says so:
      * better than no way out. */
     (void)catalog_commit(archive_catalog(a));
+    archive_baselines_changed(a);
     archive_forget(a, &span);
     int r = unlink_in(archive_dir(a), f->name, "");
     if (r < 0)

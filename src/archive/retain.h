@@ -36,15 +36,24 @@ struct retain_file {
 struct retain_files {
     struct retain_file *files; /* oldest first, of one time the finest first */
     size_t n, max;
-    uint64_t size_bytes; /* of the whole folder, but for the reserve */
+    uint64_t size_bytes; /* of the whole folder: logs, catalogue, reserve and all */
 };
 /* What is in the archive's folder now. *out has what it had before, or nothing, on failure. */
 int retain_files_list(const char *dir, struct retain_files *out);
 void retain_files_fini(struct retain_files *f);
 
-/* Takes the partition away: from the catalogue, then from the folder. Who reads it goes on reading it.
- * Returns the rows that were in it, as far as that can be told, in *rows. */
-int retain_remove(struct archive *a, const struct retain_file *f, uint64_t *rows);
+/* Notes in the catalogue that rows of these event names go (drops NULL: of all) with the partition p, or from
+ * it; catalog_commit is the caller's. *rows: how many, as far as that can be told. */
+struct retain_reason {
+    enum gone_why why;
+    int64_t utc_ns; /* now */
+};
+int retain_note(struct archive *a, struct partition *p, const struct retain_reason *reason,
+                bool (*drops)(void *arg, struct slice name), void *arg, uint64_t *rows);
+/* Takes the partition away: from the catalogue, which remembers what was in it, then from the folder. Who
+ * reads it goes on reading it. *rows: as retain_note. */
+int retain_remove(struct archive *a, const struct retain_file *f, const struct retain_reason *reason,
+                  uint64_t *rows);
 /* Write-ahead logs without a partition, which a reader may leave that came at the wrong moment. At start. */
 void retain_sweep(const char *dir);
 

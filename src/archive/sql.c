@@ -27,7 +27,7 @@ enum { TABLES_MAX = 256 };
 static const struct sql_kind *const kinds[] = {
     &sql_kind_table,      &sql_kind_latest,  &sql_kind_tables,         &sql_kind_baselines,
     &sql_kind_partitions, &sql_kind_bucket,  &sql_kind_samples_bucket, &sql_kind_deviations,
-    &sql_kind_events,     &sql_kind_rebuild, &sql_kind_forecast};
+    &sql_kind_events,     &sql_kind_rebuild, &sql_kind_forecast,       &sql_kind_retention};
 enum { N_KINDS = sizeof kinds / sizeof *kinds };
 
 /* A table that was made on the connection. */
@@ -130,6 +130,7 @@ void sql_engine_destroy(struct sql_engine *e)
     (void)sqlite3_close(e->context.db); /* no statement is open: it can't be busy */
     forget_made(e);
     strbuf_fini(&e->context.text);
+    missing_fini(&e->context.missing);
     mem_free(e);
 }
 
@@ -328,6 +329,8 @@ static void set_context(struct sql_context *c, const struct sql_query *q)
     c->progress = q->progress;
     c->rows_seen = 0;
     c->loss = (struct scan_loss){0};
+    c->notices = (struct notices){0};
+    missing_fini(&c->missing);
     c->mounted = q->mounted;
     c->n_mounted = q->n_mounted;
     c->failed = 0;
@@ -554,4 +557,12 @@ struct sql_value sql_value(const struct sql_statement *s, size_t i)
 struct scan_loss sql_damaged(const struct sql_statement *s)
 {
     return s->engine->context.loss;
+}
+
+const struct notices *sql_notices(const struct sql_statement *s)
+{
+    struct sql_context *c = &s->engine->context;
+    missing_say(&c->missing, &c->notices);
+    missing_fini(&c->missing); /* said once, although more may be asked for */
+    return &c->notices;
 }

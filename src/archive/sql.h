@@ -14,6 +14,7 @@
 #define GRIDLINE_ARCHIVE_SQL_H
 
 #include "archive/view.h"
+#include "event/notice.h"
 #include "event/table.h"
 
 struct sql_limits {
@@ -74,6 +75,8 @@ int sql_step(struct sql_statement *s, struct diag *why);
 struct sql_value sql_value(const struct sql_statement *s, size_t i);
 /* What was lost to damage on the way: said beside the result. */
 struct scan_loss sql_damaged(const struct sql_statement *s);
+/* Facts beside the rows so far; borrowed until sql_finish. Tables add to sql_context.notices. */
+const struct notices *sql_notices(const struct sql_statement *s);
 
 /* The names of mounted tables that the text could mean, before it is prepared: fn for each identifier. */
 void sql_identifiers(struct slice text, void (*fn)(void *arg, struct slice name), void *arg);

@@ -282,6 +282,9 @@ int bucket_run(struct bucket_args *a, struct bucket_spec *spec, struct bucket **
     spec->go_on = go_on;
     spec->arg = &run;
     spec->bytes_max = left < BUCKET_BYTES_MAX ? (left > 1 ? (size_t)left : 1) : BUCKET_BYTES_MAX;
+    for (size_t i = 0; spec->from_ns < spec->to_ns && i < spec->n_tables; i++)
+        sql_asks(c, spec->tables[i].def->name, spec->from_ns, spec->to_ns - 1,
+                 spec->where ? MISSING_ROWS : MISSING_FOLDED);
     struct sql_account *before = sql_memory_enter(NULL); /* what views keep is not the query's */
     int r = bucket_fold(c->view, spec, out, &why);
     (void)sql_memory_enter(before);

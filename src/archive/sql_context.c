@@ -102,6 +102,13 @@ int sql_declare(struct sql_context *c, const struct strbuf *text)
 
 /* ---------------------------------------------------------------- scans */
 
+void sql_asks(struct sql_context *c, struct slice event, int64_t from_ns, int64_t to_ns, enum missing_of of)
+{
+    struct sql_account *before = sql_memory_enter(NULL);
+    missing_see(&c->missing, c->view, event, from_ns, to_ns < c->until_ns ? to_ns : c->until_ns, of);
+    (void)sql_memory_enter(before);
+}
+
 void sql_seen(struct sql_context *c, uint64_t rows)
 {
     c->rows_seen += rows;

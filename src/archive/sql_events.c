@@ -216,6 +216,11 @@ static int start(struct events_cursor *c, sqlite3_value **args)
     if (e < 0)
         return sql_fail_text(c->context, e, "%s", why.message[0] ? why.message : err_text(e));
     spec.selector = c->selector;
+    for (size_t i = 0; !c->is_end && i < view_tables(c->context->view); i++) {
+        struct slice event = view_table_at(c->context->view, i)->name;
+        if (selector_wants_event(c->selector, event) && sql_may_table(c->context, event))
+            sql_asks(c->context, event, spec.from_ns, spec.to_ns, MISSING_ROWS);
+    }
     c->has_memory = sql_memory_take(&c->context->memory, EXTRACT_WINDOW_BYTES);
     if (!c->has_memory)
         return sql_fail(c->context, E_LIMIT);

@@ -12,6 +12,7 @@
 #ifndef GRIDLINE_ARCHIVE_SQL_INTERNAL_H
 #define GRIDLINE_ARCHIVE_SQL_INTERNAL_H
 
+#include "archive/missing.h"
 #include "archive/sql.h"
 
 #include <sqlite3.h>
@@ -47,6 +48,8 @@ struct sql_context {
     _Atomic uint64_t *progress;
     uint64_t rows_seen;
     struct scan_loss loss;
+    struct notices notices; /* for whoever reads the rows: notices_add */
+    struct missing missing; /* becomes notices at the end: sql_asks */
     const struct table_rows *mounted;
     size_t n_mounted;
     struct sql_account memory;
@@ -77,6 +80,9 @@ int sql_scan_read(struct sql_context *c, struct scan *s, unsigned what, const ui
 /* Counts what was lost, beyond what *counted says that earlier scans of the same cursor have counted: a join
  * scans a table again and again. NULL is fine for s. */
 void sql_scan_close(struct sql_context *c, struct scan *s, struct scan_loss *counted);
+/* Rows of the event name at that time (both ends are in) are asked for; what is missing of them is said
+ * beside the answer. Each table calls it when it begins to read. */
+void sql_asks(struct sql_context *c, struct slice event, int64_t from_ns, int64_t to_ns, enum missing_of of);
 /* So many rows of chunks were looked at, by themselves or by their summaries. Once a chunk. */
 void sql_seen(struct sql_context *c, uint64_t rows);
 
@@ -141,7 +147,8 @@ struct sql_kind {
 };
 extern const struct sql_kind sql_kind_table, sql_kind_latest;
 extern const struct sql_kind sql_kind_deviations, sql_kind_events, sql_kind_forecast;
-extern const struct sql_kind sql_kind_tables, sql_kind_baselines, sql_kind_partitions; /* sql_own.c */
+extern const struct sql_kind sql_kind_tables, sql_kind_baselines, sql_kind_partitions,
+    sql_kind_retention; /* sql_own.c */
 /* A table that was given filled (sql_mounted.c). */
 int sql_mounted_make(struct sql_context *c, const struct table_rows *t);
 

@@ -146,7 +146,7 @@ bool sql_is_reserved(struct slice name)
                                         "faults",        "ledger",       "domains",       "schemas",
                                         "baselines",     "partitions",   "rebuild",       "tables",
                                         "schema_fields", "json_each",    "json_tree",     "samples_bucket",
-                                        "deviations",    "event_blocks", "hosts"};
+                                        "deviations",    "event_blocks", "hosts",         "retention"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (slice_eq_nocase(name, slice_str(names[i])))
             return true;

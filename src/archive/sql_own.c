@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* sql_own.c - what an archive says of itself: its tables, baselines and partitions, one row each. */
+/* sql_own.c - what an archive says of itself: its tables, baselines and partitions, and what retention has
+ * deleted, one row each. */
 #include "archive/sql_internal.h"
 
 #include "base/mem.h"
@@ -110,6 +111,32 @@ static const struct own_kind partitions = {
     .declaration = "CREATE TABLE x(from_time INTEGER, to_time INTEGER, step INTEGER)",
     .count = view_partitions,
     .result = result_partition,
+};
+
+static void result_gone(const struct sql_context *c, size_t i, int column, sqlite3_context *to)
+{
+    static const char *const reasons[] = {"age", "size", "full disk"};
+    struct deleted g = view_gone_at(c->view, i);
+    const int64_t numbers[] = {0, g.step_ns, g.from_ns, g.to_ns, (int64_t)g.rows, g.at_ns};
+    if (column == 0)
+        result_slice(to, g.name);
+    else if (column == 6)
+        result_slice(to, slice_str(g.why <= GONE_FULL ? reasons[g.why] : ""));
+    else
+        sqlite3_result_int64(to, numbers[column]);
+}
+
+static bool shows_gone(const struct sql_context *c, size_t i)
+{
+    return sql_may_table(c, view_gone_at(c->view, i).name);
+}
+
+static const struct own_kind retention = {
+    .declaration = "CREATE TABLE x(event TEXT, step INTEGER, from_time INTEGER, to_time INTEGER, "
+                   "\"rows\" INTEGER, at_time INTEGER, reason TEXT)",
+    .count = view_gone,
+    .result = result_gone,
+    .shows = shows_gone,
 };
 
 static int own_connect(sqlite3 *db, void *aux, int argc, const char *const *argv, sqlite3_vtab **out,
@@ -249,6 +276,12 @@ static int make_partitions(struct sql_context *c, const char *name, const struct
     return make(c, name, &partitions);
 }
 
+static int make_retention(struct sql_context *c, const char *name, const struct table_def *of)
+{
+    (void)of; /* of none */
+    return make(c, name, &retention);
+}
+
 static int make_tables(struct sql_context *c, const char *name, const struct table_def *of)
 {
     (void)of; /* of none */
@@ -259,5 +292,7 @@ const struct sql_kind sql_kind_tables = {
     .suffix = "tables", .is_whole = true, .has_past = true, .make = make_tables};
 const struct sql_kind sql_kind_baselines = {
     .suffix = "baselines", .is_whole = true, .has_past = true, .make = make_baselines};
+const struct sql_kind sql_kind_retention = {
+    .suffix = "retention", .is_whole = true, .has_past = true, .make = make_retention};
 const struct sql_kind sql_kind_partitions = {
     .suffix = "partitions", .is_whole = true, .has_past = true, .make = make_partitions};

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* sql_rebuild.c - rebuild(name, from, to, step): the samples of an event name, and estimates of those that
- * were lost (rebuild.h); a row for each stream, time and field. */
+/* sql_rebuild.c - rebuild(name, from, to, step, bucket): the samples of an event name, and estimates of those
+ * that were lost (rebuild.h); a row for each stream, time and field; or their means by buckets. */
 #include "archive/sql_bucket.h"
 #include "archive/rebuild.h"
 
@@ -23,7 +23,14 @@ enum {
     REBUILD_NAME = REBUILD_COLUMNS /* arguments */,
     REBUILD_FROM,
     REBUILD_TO,
-    REBUILD_STEP
+    REBUILD_STEP,
+    REBUILD_BUCKET
+};
+
+/* A field of a bucket. */
+struct fold {
+    double measured, estimated, error; /* sums */
+    uint32_t n_measured, n_estimated;
 };
 
 struct rebuild_vtab {
@@ -41,6 +48,15 @@ struct rebuild_cursor {
     uint32_t at; /* of its columns */
     struct stream_key_parts parts;
     bool is_end;
+    /* By buckets: */
+    int64_t bucket_ns;          /* 0: samples as they are */
+    struct rebuild_row pending; /* of the next bucket, if has_pending */
+    bool has_pending;
+    struct strbuf key; /* of this one's stream */
+    struct fold *folds;
+    struct value *values; /* what the row has */
+    double *errors;
+    uint32_t n_folds;
 };
 
 static int rebuild_connect(sqlite3 *db, void *aux, int argc, const char *const *argv, sqlite3_vtab **out,
@@ -49,8 +65,9 @@ static int rebuild_connect(sqlite3 *db, void *aux, int argc, const char *const *
     struct strbuf text = {0};
     (void)db, (void)argc, (void)argv, (void)error;
     strbuf_add_str(
-        &text, "CREATE TABLE x(time INTEGER, host TEXT, prog TEXT, keys TEXT, field TEXT, value, error REAL, "
-               "is_rebuilt INTEGER, name TEXT HIDDEN, \"from\" HIDDEN, \"to\" HIDDEN, step HIDDEN)");
+        &text,
+        "CREATE TABLE x(time INTEGER, host TEXT, prog TEXT, keys TEXT, field TEXT, value, error REAL, "
+        "is_rebuilt INTEGER, name TEXT HIDDEN, \"from\" HIDDEN, \"to\" HIDDEN, step HIDDEN, bucket HIDDEN)");
     int r = sql_declare(aux, &text);
     strbuf_fini(&text);
     struct rebuild_vtab *v = r == SQLITE_OK ? mem_try_alloc(sizeof *v) : NULL;
@@ -93,6 +110,8 @@ static void end_rebuild(struct rebuild_cursor *c)
 {
     rebuild_destroy(c->rebuild);
     c->rebuild = NULL;
+    c->has_pending = false;
+    c->bucket_ns = 0;
     if (c->charged)
         sql_memory_give(&c->args.context->memory, c->charged);
     c->charged = 0;
@@ -103,6 +122,10 @@ static int rebuild_close(sqlite3_vtab_cursor *cursor)
     struct rebuild_cursor *c = (struct rebuild_cursor *)cursor;
     end_rebuild(c);
     bucket_args_fini(&c->args);
+    strbuf_fini(&c->key);
+    mem_free(c->folds);
+    mem_free(c->values);
+    mem_free(c->errors);
     mem_free(c);
     return SQLITE_OK;
 }
@@ -133,6 +156,93 @@ static bool is_shown(const struct rebuild_cursor *c, uint32_t column)
            sql_may_field(c->args.context, c->row.table->name, c->parts.host, f->name);
 }
 
+/* ---------------------------------------------------------------- by buckets */
+
+static int make_folds(struct rebuild_cursor *c, uint32_t n)
+{
+    if (n <= c->n_folds)
+        return 0;
+    struct fold *folds = mem_try_resize(c->folds, n * sizeof *folds);
+    c->folds = folds ? folds : c->folds;
+    struct value *values = mem_try_resize(c->values, n * sizeof *values);
+    c->values = values ? values : c->values;
+    double *errors = mem_try_resize(c->errors, n * sizeof *errors);
+    c->errors = errors ? errors : c->errors;
+    if (!folds || !values || !errors)
+        return -ENOMEM;
+    c->n_folds = n;
+    return 0;
+}
+
+static void fold_row(struct rebuild_cursor *c, const struct rebuild_row *row)
+{
+    for (uint32_t i = 0; i < row->table->n_columns; i++) {
+        struct value v = row->values[i];
+        struct fold *f = &c->folds[i];
+        if (v.type != VALUE_INT && v.type != VALUE_UINT && v.type != VALUE_FLOAT)
+            continue;
+        double number = v.type == VALUE_INT ? (double)v.i : v.type == VALUE_UINT ? (double)v.u : v.f;
+        if (row->is_rebuilt) {
+            f->estimated += number;
+            f->error += row->errors[i];
+            f->n_estimated++;
+        } else {
+            f->measured += number;
+            f->n_measured++;
+        }
+    }
+}
+
+static int64_t bucket_of(const struct rebuild_cursor *c, int64_t time_ns)
+{
+    int64_t over = time_ns % c->bucket_ns;
+    return time_ns - (over < 0 ? over + c->bucket_ns : over);
+}
+
+/* The means of what was measured in the bucket; of estimates where nothing was. The errors of estimates of
+ * one gap are those of one line, so that of their mean is the mean of theirs. */
+static void end_bucket(struct rebuild_cursor *c)
+{
+    for (uint32_t i = 0; i < c->row.table->n_columns; i++) {
+        const struct fold *f = &c->folds[i];
+        c->values[i] = f->n_measured    ? value_float(f->measured / f->n_measured)
+                       : f->n_estimated ? value_float(f->estimated / f->n_estimated)
+                                        : value_none();
+        c->errors[i] = f->n_measured || !f->n_estimated ? NAN : f->error / f->n_estimated;
+    }
+    c->row.values = c->values;
+    c->row.errors = c->errors;
+}
+
+/* 1: c->row is the next bucket; 0: there is none; or an error. */
+static int next_bucket(struct rebuild_cursor *c)
+{
+    bool has_row = c->has_pending || rebuild_next(c->rebuild, &c->pending);
+    c->has_pending = false;
+    if (!has_row)
+        return 0;
+    int r = make_folds(c, c->pending.table->n_columns);
+    strbuf_reset(&c->key);
+    strbuf_add_slice(&c->key, c->pending.key);
+    if (r < 0 || strbuf_failed(&c->key))
+        return -ENOMEM;
+    c->row = (struct rebuild_row){
+        .key = strbuf_slice(&c->key), .time_ns = bucket_of(c, c->pending.time_ns), .table = c->pending.table};
+    memset(c->folds, 0, c->row.table->n_columns * sizeof *c->folds);
+    do {
+        fold_row(c, &c->pending);
+        c->has_pending = rebuild_next(c->rebuild, &c->pending);
+    } while (c->has_pending && slice_eq(c->pending.key, c->row.key) &&
+             bucket_of(c, c->pending.time_ns) == c->row.time_ns);
+    end_bucket(c);
+    return 1;
+}
+
+static bool is_estimate(const struct rebuild_cursor *c)
+{
+    return c->bucket_ns ? c->folds[c->at].n_measured == 0 : c->row.is_rebuilt;
+}
+
 static int rebuild_step(sqlite3_vtab_cursor *cursor)
 {
     struct rebuild_cursor *c = (struct rebuild_cursor *)cursor;
@@ -140,9 +250,10 @@ static int rebuild_step(sqlite3_vtab_cursor *cursor)
         while (c->row.table && ++c->at < c->row.table->n_columns)
             if (is_shown(c, c->at))
                 return SQLITE_OK;
-        c->is_end = !c->rebuild || !rebuild_next(c->rebuild, &c->row);
+        int r = !c->rebuild ? 0 : c->bucket_ns ? next_bucket(c) : rebuild_next(c->rebuild, &c->row);
+        c->is_end = r <= 0;
         if (c->is_end)
-            return SQLITE_OK;
+            return r < 0 ? sql_fail(c->args.context, r) : SQLITE_OK;
         c->at = UINT32_MAX;
         c->parts = stream_key_split(c->row.key);
     }
@@ -182,13 +293,13 @@ static int set_args(struct rebuild_cursor *c, const char *plan, int argc, sqlite
         if (column == REBUILD_NAME)
             c->name = arena_copy(&c->args.arena, slice_of((const char *)sqlite3_value_text(argv[i]),
                                                           (size_t)sqlite3_value_bytes(argv[i])));
-        else if (column == REBUILD_STEP)
-            r = sql_duration_of(argv[i], &spec->step_ns, &why);
+        else if (column == REBUILD_STEP || column == REBUILD_BUCKET)
+            r = sql_duration_of(argv[i], column == REBUILD_STEP ? &spec->step_ns : &c->bucket_ns, &why);
         else
             r = sql_time_of(x, argv[i], column == REBUILD_FROM ? &spec->from_ns : &spec->to_ns, &why);
-        if (r < 0 || spec->step_ns < 0)
+        if (r < 0 || spec->step_ns < 0 || c->bucket_ns < 0)
             return sql_fail_text(x, r < 0 ? r : E_PROTO, "rebuild: %s",
-                                 r < 0 ? why.message : "a step is not negative");
+                                 r < 0 ? why.message : "a step or bucket is not negative");
     }
     return SQLITE_OK;
 }
@@ -214,6 +325,7 @@ static int rebuild_filter(sqlite3_vtab_cursor *cursor, int number, const char *p
         return sql_fail_text(x, E_PROTO,
                              "rebuild: the first argument is an event name, as in rebuild('cpu', 'now-1h')");
     spec.name = table->name;
+    sql_asks(x, spec.name, spec.from_ns, spec.to_ns, MISSING_ROWS);
     int64_t left = x->memory.limit - x->memory.used;
     spec.bytes_max = left < BUCKET_BYTES_MAX ? (left > 1 ? (size_t)left : 1) : BUCKET_BYTES_MAX;
     r = run(c, &spec);
@@ -266,7 +378,7 @@ static int rebuild_column(sqlite3_vtab_cursor *cursor, sqlite3_context *to, int 
             sqlite3_result_double(to, c->row.errors[c->at]); /* NaN is NULL */
         break;
     case REBUILD_IS:
-        sqlite3_result_int(to, c->row.is_rebuilt);
+        sqlite3_result_int(to, is_estimate(c));
         break;
     case REBUILD_NAME:
         result_text(to, c->name);

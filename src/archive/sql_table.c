@@ -407,6 +407,7 @@ static int open_scan(struct event_cursor *c)
         sql_filter_forget_rows(&c->filter);
         spec.from_ns = INT64_MIN;
         spec.to_ns = INT64_MAX;
+        sql_asks(ctx, spec.name, spec.from_ns, spec.to_ns, MISSING_NEWEST);
         int r = sql_latest_find(&c->latest, &spec, &c->counted);
         if (r < 0)
             return r;
@@ -415,6 +416,7 @@ static int open_scan(struct event_cursor *c)
         spec.to_ns = c->filter.to_ns;
         spec.may_have = may_have;
         set_id(&spec, &c->filter);
+        sql_asks(ctx, spec.name, spec.from_ns, spec.to_ns, MISSING_ROWS);
     }
     return sql_scan_open(ctx, &spec, &c->scan);
 }

@@ -52,6 +52,7 @@ struct upkeep {
     size_t n_raws, max_raws;
     int64_t utc_ns, look_ns; /* now; when to read the folder again */
     int64_t floor_ns;        /* what has gone */
+    uint64_t flushes;        /* of the archive, when the folder was read: it grows with them */
     /* The job at hand: */
     int64_t job_from_ns; /* the partition's */
     struct merge *merge;
@@ -70,6 +71,12 @@ static void set_defaults(struct upkeep_options *o)
     o->late_ns = o->late_ns ? o->late_ns : S(3600);
 }
 
+/* It counts as a part of what the archive may take: of a small one it is an eighth. */
+static uint64_t reserve_bytes(uint64_t size_bytes)
+{
+    return size_bytes / 8 < RESERVE_BYTES ? size_bytes / 8 + 1 : RESERVE_BYTES;
+}
+
 int upkeep_create(struct archive *a, const struct upkeep_options *o, struct upkeep **out, struct diag *why)
 {
     struct upkeep *u = mem_try_alloc(sizeof *u);
@@ -81,7 +88,7 @@ int upkeep_create(struct archive *a, const struct upkeep_options *o, struct upke
     set_defaults(&u->o);
     int r = retain_rules_init(&u->rules, o->keep, why);
     if (r == 0)
-        r = reserve_open(archive_dir(a), 0, &u->reserve, why);
+        r = reserve_open(archive_dir(a), reserve_bytes(u->o.size_bytes), &u->reserve, why);
     if (r < 0) {
         upkeep_destroy(u);
         return r;
@@ -269,6 +276,25 @@ static bool drops(void *arg, struct slice name)
            is_past(u, raw, retain_rules_age(&u->rules, name));
 }
 
+/* What a merge leaves out is remembered before it begins: a crash in between claims too much, not too little.
+ */
+static int note_drops(struct upkeep *u, const struct raw *raw)
+{
+    struct partition_span span = span_of(raw, 0);
+    uint64_t rows = 0;
+    int r = 0;
+    if (!is_past(u, raw, raw->least_ns))
+        return 0;
+    struct partition *p = archive_partition(u->a, &span, &r);
+    if (p)
+        r = retain_note(u->a, p, &(struct retain_reason){GONE_AGE, u->utc_ns}, drops, u, &rows);
+    if (r == 0 && rows) {
+        r = catalog_commit(archive_catalog(u->a));
+        archive_baselines_changed(u->a);
+    }
+    return r;
+}
+
 static int begin_merge(struct upkeep *u, const struct raw *raw, int64_t step_ns)
 {
     struct partition_span span = span_of(raw, step_ns);
@@ -283,6 +309,7 @@ static int begin_merge(struct upkeep *u, const struct raw *raw, int64_t step_ns)
     if (step_ns == 0) {
         o.drops = drops;
         o.arg = u;
+        r = r < 0 ? r : note_drops(u, raw);
     }
     return r < 0 ? r : merge_create(u->a, &span, &o, &u->merge);
 }
@@ -390,18 +417,18 @@ static int choose_job(struct upkeep *u)
 
 /* ---------------------------------------------------------------- what goes */
 
-static int take_away(struct upkeep *u, const struct retain_file *f, bool is_shed, const char *why)
+static int take_away(struct upkeep *u, const struct retain_file *f, enum gone_why reason, const char *why)
 {
     struct retain_file file = *f;
     int64_t to = end_of(u, &file);
     uint64_t rows = 0;
-    int r = retain_remove(u->a, &file, &rows);
+    int r = retain_remove(u->a, &file, &(struct retain_reason){reason, u->utc_ns}, &rows);
     u->look_ns = 0;
     if (r < 0)
         return r;
     u->counts.removed++;
     u->counts.removed_rows += rows;
-    if (is_shed && file.step_ns == 0)
+    if (reason != GONE_AGE && file.step_ns == 0)
         archive_count_shed(u->a, rows);
     if (file.step_ns == 0 && to > u->floor_ns)
         u->floor_ns = to;
@@ -425,7 +452,7 @@ static int drop_old_raw(struct upkeep *u)
     for (size_t i = 0; i < u->n_raws; i++) {
         struct raw *raw = &u->raws[i];
         if (raw->to_ns && raw->is_closed && is_past(u, raw, raw->most_ns) && may_go(u, raw))
-            return take_away(u, &raw->file, false, "its events are older than they are kept");
+            return take_away(u, &raw->file, GONE_AGE, "its events are older than they are kept");
     }
     return 0;
 }
@@ -438,7 +465,7 @@ static int drop_old_tier(struct upkeep *u)
             if (f->step_ns == tier_steps[k] && !find_raw(u, f->from_ns) &&
                 f->from_ns + u->a->o.partition_ns <= u->utc_ns - u->o.keep_tier_ns[k] &&
                 end_of(u, f) <= u->utc_ns - u->o.keep_tier_ns[k])
-                return take_away(u, f, false, "the tier is older than it is kept");
+                return take_away(u, f, GONE_AGE, "the tier is older than it is kept");
     }
     return 0;
 }
@@ -463,7 +490,7 @@ static int drop_for_size(struct upkeep *u)
     if (u->files.size_bytes <= u->o.size_bytes)
         return 0;
     const struct retain_file *f = find_least_needed(u, true);
-    return f ? take_away(u, f, true, "the archive is larger than it may be") : 0;
+    return f ? take_away(u, f, GONE_SIZE, "the archive is larger than it may be") : 0;
 }
 
 static int drop_something(struct upkeep *u)
@@ -482,7 +509,7 @@ int upkeep_make_room(struct upkeep *u)
     if (look(u) < 0)
         return 0;
     const struct retain_file *f = find_least_needed(u, false);
-    return f && take_away(u, f, true, "the disk is full") > 0;
+    return f && take_away(u, f, GONE_FULL, "the disk is full") > 0;
 }
 
 /* ---------------------------------------------------------------- steps */
@@ -493,8 +520,10 @@ int upkeep_step(struct upkeep *u, int64_t utc_ns)
     u->utc_ns = utc_ns;
     if (u->merge || u->tier)
         return step_job(u);
-    if (utc_ns >= u->look_ns || utc_ns < u->look_ns - LOOK_NS) {
+    bool has_grown = u->a->counts.flushes != u->flushes;
+    if (utc_ns >= u->look_ns || utc_ns < u->look_ns - LOOK_NS || has_grown) {
         u->look_ns = utc_ns + LOOK_NS;
+        u->flushes = u->a->counts.flushes;
         r = look(u);
         (void)reserve_refill(u->reserve); /* no room: later */
     }

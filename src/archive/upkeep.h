@@ -19,7 +19,7 @@
 struct upkeep_options {
     const char *keep;            /* raw rows, by event name: "cpu*=30d, *=7d". NULL = all 7 days */
     int64_t keep_tier_ns[TIERS]; /* 0 = 30 days, 180 days, 5 years */
-    uint64_t size_bytes;         /* 0 = 10 GiB */
+    uint64_t size_bytes;         /* of the folder with all that is in it; 0 = 10 GiB */
     int64_t late_ns;             /* 0 = an hour */
     /* A partition goes: `what` says why, in words for a log. NULL = nobody asks. */
     void (*gone)(void *arg, const char *name, uint64_t rows, const char *what);

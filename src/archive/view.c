@@ -334,6 +334,8 @@ static void take_from_archive(struct view *v, struct archive *a, const struct sl
     a->views.next->before = &v->in_use;
     a->views.next = &v->in_use;
     v->list = table_list_ref(a->list);
+    v->behind_ns =
+        a->caught_up_ns && clock_utc_ns() - a->caught_up_ns > ARCHIVE_BEHIND_NS ? a->caught_up_ns : 0;
     take_heads(v, a, names, n);
     pthread_mutex_unlock(&a->lock);
 }
@@ -350,6 +352,7 @@ int view_take_of(struct view_reader *r, const struct slice *names, size_t n, str
         refresh_folder(r);
         v->gen = UINT64_MAX;
         v->list = table_list_ref(r->list);
+        v->n_unflushed = unflushed_read(r->dir, &v->arena, &v->unflushed);
     }
     r->is_taken = true;
     int e = list_partitions(r);
@@ -431,6 +434,31 @@ size_t view_baselines(const struct view *v)
 struct baseline view_baseline_at(const struct view *v, size_t i)
 {
     return v->list->baselines[i];
+}
+
+size_t view_gone(const struct view *v)
+{
+    return v->list->n_gone;
+}
+
+struct deleted view_gone_at(const struct view *v, size_t i)
+{
+    return v->list->gone[i];
+}
+
+size_t view_unflushed(const struct view *v)
+{
+    return v->n_unflushed;
+}
+
+struct unflushed view_unflushed_at(const struct view *v, size_t i)
+{
+    return v->unflushed[i];
+}
+
+int64_t view_behind(const struct view *v)
+{
+    return v->behind_ns;
 }
 
 size_t view_partitions(const struct view *v)

@@ -17,6 +17,7 @@
 #define GRIDLINE_ARCHIVE_VIEW_H
 
 #include "archive/archive.h"
+#include "archive/unflushed.h"
 
 struct view_reader; /* a thread's connections and caches; views are taken by it */
 /* Of an archive in this process, or (a NULL) of the folder dir, whoever writes it, without what is in that
@@ -43,6 +44,14 @@ struct baseline view_baseline_at(const struct view *v, size_t i);
 /* The span of every partition, oldest first. */
 size_t view_partitions(const struct view *v);
 struct partition_span view_partition_at(const struct view *v, size_t i);
+
+/* What is known of rows that the view does not have (missing.h): deleted by retention; in the memory of
+ * another process that writes the folder; received after this time and not appended yet (UTC, 0 = none). */
+size_t view_gone(const struct view *v);
+struct deleted view_gone_at(const struct view *v, size_t i);
+size_t view_unflushed(const struct view *v);
+struct unflushed view_unflushed_at(const struct view *v, size_t i);
+int64_t view_behind(const struct view *v);
 
 struct counts_reader;
 struct scan_spec {

@@ -54,6 +54,9 @@ struct view {
     struct arena arena;
     struct view_head *heads;
     size_t n_heads, max_heads;
+    struct unflushed *unflushed; /* of a folder; in the arena */
+    size_t n_unflushed;
+    int64_t behind_ns;
 };
 
 /* Opens it and begins to read one state of it. 0, or why not. */

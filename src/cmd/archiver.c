@@ -8,6 +8,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "cmd/archive_state.h"
+#include "cmd/archive_tail.h"
 #include "gateway/journal_batches.h"
 
 #include <errno.h>
@@ -56,6 +57,8 @@ struct archiver {
     uint64_t record;          /* the one that is being appended; 0 = none */
     struct archive_loss lost; /* of that record, all its parts; last 0 = nothing */
     char lost_why[128];
+    int64_t settled_ns;       /* UTC: when it was looked up what is settled, */
+    int64_t caught_up_ns;     /* and when last all of that had been appended: at first, the start */
     int trouble;           /* the error said last; 0 = all is well */
     int unread, unwritten; /* why nothing can be read from the journal, or flushed; until it can be again */
     uint64_t n_flushes;    /* those that were seen to succeed */
@@ -210,6 +213,7 @@ static int end_reading(struct archiver *a, uint64_t settled)
     pthread_mutex_lock(&a->lock);
     a->appended = done > a->appended ? done : a->appended;
     pthread_mutex_unlock(&a->lock);
+    a->caught_up_ns = a->settled_ns;
     return 0;
 }
 
@@ -332,8 +336,10 @@ static void *run(void *arg)
             answer_calls(a);
         uint64_t number = a->number, settled = a->settled;
         pthread_mutex_unlock(&a->lock);
+        a->settled_ns = clock_utc_ns();
         has_more = number && read_some(a, number, settled);
         tick(a);
+        archive_set_caught_up(a->archive, a->caught_up_ns);
         has_more |= keep_up(a); /* however much there is to read */
         pthread_mutex_lock(&a->lock);
     }
@@ -358,6 +364,20 @@ static int start_thread(struct archiver *a)
 
 /* ---------------------------------------------------------------- the loop's side */
 
+/* For whoever has the archive's files without this process (archive_tail.h). */
+static int note_feed(struct archiver *a, const struct archiver_options *o)
+{
+    char *path = realpath(o->journal, NULL); /* it may not be there yet */
+    const struct archive_feed feed = {.journal = slice_str(path ? path : o->journal),
+                                      .select = o->select,
+                                      .ids = slice_str(o->archive.ids ? o->archive.ids : ""),
+                                      .partition_ns = o->archive.partition_ns,
+                                      .streams_max = o->archive.streams_max};
+    int r = archive_feed_note(archive_catalog(a->archive), &feed);
+    free(path);
+    return r;
+}
+
 static int open_archive(struct archiver *a, const struct archiver_options *o, struct diag *why)
 {
     const struct lifeline_options ids = {.ids = o->archive.ids, .partition_ns = o->archive.partition_ns};
@@ -368,6 +388,10 @@ static int open_archive(struct archiver *a, const struct archiver_options *o, st
     r = archive_lost_sums(a->archive, &a->lost_events, &a->lost_records);
     if (r < 0)
         log_error("archive %s: what was lost before is not known: %s", archive_dir(a->archive), err_text(r));
+    r = note_feed(a, o);
+    if (r < 0)
+        log_error("archive %s: a backup will not find the journal %s: %s", o->archive.dir, o->journal,
+                  err_text(r));
     r = lifeline_follow(a->archive, &ids, &a->lifeline, why);
     struct upkeep_options upkeep = o->upkeep;
     upkeep.gone = say_gone;
@@ -392,6 +416,7 @@ int archiver_create(const struct archiver_options *o, struct archiver **out, str
 {
     struct archiver *a = mem_alloc(sizeof *a);
     a->calls_end = &a->calls;
+    a->caught_up_ns = clock_utc_ns();
     archive_state_init(&a->state);
     a->journal_dir = strdup(o->journal);
     int r = init_wake(a);

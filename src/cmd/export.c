@@ -127,6 +127,9 @@ static int report(struct export *x, int r)
     if (r < 0)
         return r == E_PROTO ? EXIT_USAGE : r == -EACCES ? EXIT_NOT_ALLOWED : EXIT_FAILED;
     uint64_t lost = x->ops->lost(x->source), left_out = output_left_out(x->out);
+    struct notices notices = {0};
+    x->ops->notices(x->source, &notices);
+    say_notices(&notices);
     if (lost)
         say("%" PRIu64 " events are damaged and were left out; `gridline archive check` says which", lost);
     if (left_out && !x->options->columns)

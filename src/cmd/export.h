@@ -7,6 +7,7 @@
 #include "cmd/filter.h"
 #include "cmd/options.h"
 #include "event/batch.h"
+#include "event/notice.h"
 
 struct export_options {
     const char *gateway, *identity, *archive;
@@ -35,6 +36,7 @@ struct export_source_ops {
     int (*next)(void *source, const struct batch **out);
     int64_t (*at_ns)(void *source); /* up to there it has come */
     uint64_t (*lost)(void *source); /* events, or pieces of unknown size, that damage keeps out */
+    void (*notices)(void *source, struct notices *out); /* facts beside the events; at the end */
 };
 
 extern const struct export_source_ops export_archive, export_gateway;

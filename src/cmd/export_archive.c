@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Out of an archive's folder, whoever writes it: what that one has in memory only is not there yet. */
 #include "archive/extract.h"
+#include "archive/missing.h"
 #include "base/clock.h"
 #include "base/mem.h"
 #include "cmd/export.h"
@@ -16,6 +17,7 @@ struct archive_source_state {
     struct view *view;
     struct selector *selector;
     struct extract *extract;
+    int64_t from_ns, to_ns; /* what is asked for */
 };
 
 static void stop(struct archive_source_state *s)
@@ -70,6 +72,8 @@ static int source_begin(void *source, const struct export_request *q)
                                        .cross = SLICE_LIT(""),
                                        .delta = SLICE_LIT(""),
                                        .every = SLICE_LIT("")};
+    s->from_ns = q->from_ns;
+    s->to_ns = q->to_ns;
     int r = selector_create(&select, clock_utc_ns(), &s->selector, &why);
     if (r < 0) {
         say("%s", why.message[0] ? why.message : err_text(r));
@@ -100,6 +104,19 @@ static uint64_t source_lost(void *source)
     return loss.rows ? loss.rows : loss.chunks + loss.blobs;
 }
 
+static void source_notices(void *source, struct notices *out)
+{
+    struct archive_source_state *s = source;
+    struct missing missing = {0};
+    for (size_t i = 0; i < view_tables(s->view); i++) {
+        struct slice event = view_table_at(s->view, i)->name;
+        if (selector_wants_event(s->selector, event))
+            missing_see(&missing, s->view, event, s->from_ns, s->to_ns, MISSING_ROWS);
+    }
+    missing_say(&missing, out);
+    missing_fini(&missing);
+}
+
 const struct export_source_ops export_archive = {
     .open = source_open,
     .close = source_close,
@@ -107,4 +124,5 @@ const struct export_source_ops export_archive = {
     .next = source_next,
     .at_ns = source_at_ns,
     .lost = source_lost,
+    .notices = source_notices,
 };

@@ -27,6 +27,7 @@ struct gateway_source {
     struct batch_builder *builder;
     struct batch *lent;
     uint64_t lost;
+    struct notices notices;
 };
 
 static void source_close(void *source)
@@ -163,6 +164,7 @@ static int source_begin(void *source, const struct export_request *q)
     s->from_ns = s->request.from_ns;
     s->next_edge = 0;
     s->lost = 0;
+    s->notices = (struct notices){0};
     s->is_end = s->from_ns >= s->request.to_ns;
     return 0;
 }
@@ -177,6 +179,13 @@ static int decode(struct gateway_source *s, const struct value *row, struct diag
     return r < 0 ? r : s->lent ? 1 : -ENOMEM;
 }
 
+/* Of several stretches with the same notice, say of the archive's lag, one is enough. */
+static void take_end(struct gateway_source *s, const struct ask_query_end *end)
+{
+    s->lost += end->lost;
+    notices_join(&s->notices, &end->notices);
+}
+
 /* 1: a batch; 0: the stretch is at its end. */
 static int next_of_stretch(struct gateway_source *s)
 {
@@ -188,7 +197,7 @@ static int next_of_stretch(struct gateway_source *s)
     if (r > 0)
         return r;
     if (r == 0 && ask_query_end(s->query, &end))
-        s->lost += end.lost;
+        take_end(s, &end);
     ask_query_close(s->query);
     s->query = NULL;
     return report(r, &why);
@@ -222,6 +231,11 @@ static uint64_t source_lost(void *source)
     return ((struct gateway_source *)source)->lost;
 }
 
+static void source_notices(void *source, struct notices *out)
+{
+    *out = ((struct gateway_source *)source)->notices;
+}
+
 const struct export_source_ops export_gateway = {
     .open = source_open,
     .close = source_close,
@@ -229,4 +243,5 @@ const struct export_source_ops export_gateway = {
     .next = source_next,
     .at_ns = source_at_ns,
     .lost = source_lost,
+    .notices = source_notices,
 };

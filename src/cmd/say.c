@@ -3,6 +3,7 @@
 
 #include "base/clock.h"
 
+#include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <unistd.h>
@@ -50,6 +51,14 @@ void say_plain(const char *format, ...)
     (void)vfprintf(stderr, format, ap);
     va_end(ap);
     (void)fputc('\n', stderr);
+}
+
+void say_notices(const struct notices *notices)
+{
+    for (uint32_t i = 0; i < notices->n; i++)
+        say("%s", notices->list[i].text);
+    if (notices->left_out)
+        say("and %" PRIu32 " more of these", notices->left_out);
 }
 
 void say_progress_start(const char *what, uint64_t total)

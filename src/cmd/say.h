@@ -4,6 +4,8 @@
 #ifndef GRIDLINE_CMD_SAY_H
 #define GRIDLINE_CMD_SAY_H
 
+#include "event/notice.h"
+
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -11,6 +13,9 @@
 void say(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* The message alone: "file:line: reason". */
 void say_plain(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* Facts beside an answer, each as say() does. */
+void say_notices(const struct notices *notices);
 
 /* name is borrowed. */
 void say_start(const char *name);

@@ -96,13 +96,14 @@ static int run_statement(struct sql_run *q, struct slice text)
     struct sql_printer *printer = NULL;
     int printed = 0;
     uint64_t rows = 0, lost = 0;
+    struct notices notices = {0};
     int r = sql_source_ask(q->source, text, &why);
     if (r == 0)
         r = print_rows(q, &printer, &printed, &rows, &why);
     if (r == 0)
-        lost = sql_source_lost(q->source);
+        sql_source_end(q->source, &lost, &notices);
     if (printer && printed == 0)
-        printed = sql_printer_end(printer, r, why.message, lost);
+        printed = sql_printer_end(printer, r, why.message, lost, &notices);
     sql_printer_destroy(printer);
     if (r == -ECANCELED || printed == -EPIPE)
         return rows ? EXIT_PARTLY : EXIT_FAILED; /* whoever did that knows */
@@ -112,6 +113,7 @@ static int run_statement(struct sql_run *q, struct slice text)
     }
     if (printed < 0)
         return printed == E_PROTO ? EXIT_USAGE : EXIT_FAILED; /* it was said */
+    say_notices(&notices);
     if (lost)
         say("%" PRIu64 " rows or more are missing: that part of the archive is damaged; `gridline archive "
             "check` says which",

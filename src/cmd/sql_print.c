@@ -371,7 +371,8 @@ int sql_printer_row(struct sql_printer *p, const struct value *values)
     return r;
 }
 
-int sql_printer_end(struct sql_printer *p, int error, const char *why, uint64_t lost)
+int sql_printer_end(struct sql_printer *p, int error, const char *why, uint64_t lost,
+                    const struct notices *notices)
 {
     struct diag text = {0};
     int r;
@@ -383,7 +384,7 @@ int sql_printer_end(struct sql_printer *p, int error, const char *why, uint64_t 
         return r < 0 ? r : output_finish(p->output);
     case SQL_PRINT_JSON:
         (void)diag_set(&text, error, 0, "%s", why);
-        query_rows_end(&p->text, error, &text, lost);
+        query_rows_end(&p->text, error, &text, lost, notices);
         break;
     case SQL_PRINT_NDJSON:
     case SQL_PRINT_CSV:

@@ -10,6 +10,7 @@
 #ifndef GRIDLINE_CMD_SQL_PRINT_H
 #define GRIDLINE_CMD_SQL_PRINT_H
 
+#include "event/notice.h"
 #include "event/value.h"
 
 #include <stddef.h>
@@ -31,7 +32,8 @@ int sql_printer_create(const struct sql_print_format *f, const struct slice *nam
                        struct sql_printer **out);
 int sql_printer_row(struct sql_printer *p, const struct value *values);
 /* The end; of JSON with what went wrong. lost as in event/query.h. */
-int sql_printer_end(struct sql_printer *p, int r, const char *why, uint64_t lost);
+int sql_printer_end(struct sql_printer *p, int r, const char *why, uint64_t lost,
+                    const struct notices *notices);
 void sql_printer_destroy(struct sql_printer *p); /* NULL is fine */
 
 #endif

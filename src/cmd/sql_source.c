@@ -39,6 +39,7 @@ struct sql_source {
     int result;
     struct diag why;
     uint64_t lost;
+    struct notices notices;
 };
 
 static void show_progress(const struct sql_source *s)
@@ -119,16 +120,16 @@ static void on_piece(struct query_asker *a, struct slice bytes)
     s->has_piece = true;
 }
 
-static void on_end(struct query_asker *a, int r, const struct diag *why, uint64_t rows, uint64_t lost)
+static void on_end(struct query_asker *a, const struct query_end *end)
 {
     struct sql_source *s = (struct sql_source *)((char *)a - offsetof(struct sql_source, asker));
-    (void)rows; /* they were counted */
     s->is_over = true;
-    s->result = r;
-    s->why = *why;
-    s->lost = lost;
-    if (r == -ENOTCONN)
-        (void)diag_set(&s->why, r, 0,
+    s->result = end->r;
+    s->why = *end->why;
+    s->lost = end->lost;
+    s->notices = *end->notices;
+    if (end->r == -ENOTCONN)
+        (void)diag_set(&s->why, end->r, 0,
                        "the text names a table of a gateway, and --archive asks none; --gateway does");
 }
 
@@ -215,6 +216,7 @@ static void end_query(struct sql_source *s)
     s->rest = slice_of("", 0);
     s->why = (struct diag){0};
     s->lost = s->rows_seen = 0;
+    s->notices = (struct notices){0};
 }
 
 int sql_source_open(const struct sql_source_options *o, struct sql_source **out, struct diag *why)
@@ -271,11 +273,11 @@ const struct value *sql_source_row(const struct sql_source *s)
     return s->remote ? ask_query_row(s->remote) : s->row;
 }
 
-uint64_t sql_source_lost(const struct sql_source *s)
+void sql_source_end(const struct sql_source *s, uint64_t *lost, struct notices *notices)
 {
-    struct ask_query_end end;
-    if (!s->remote)
-        return s->lost;
-    (void)ask_query_end(s->remote, &end); /* not yet: 0 */
-    return end.lost;
+    struct ask_query_end end = {.lost = s->lost, .notices = s->notices};
+    if (s->remote)
+        (void)ask_query_end(s->remote, &end); /* not yet: none */
+    *lost = end.lost;
+    *notices = end.notices;
 }

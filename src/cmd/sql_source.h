@@ -6,6 +6,7 @@
 #define GRIDLINE_CMD_SQL_SOURCE_H
 
 #include "base/err.h"
+#include "event/notice.h"
 #include "event/value.h"
 
 struct sql_source_options {
@@ -29,6 +30,7 @@ int sql_source_next(struct sql_source *s, struct diag *why);
 size_t sql_source_columns(const struct sql_source *s);
 struct slice sql_source_column(const struct sql_source *s, size_t i);
 const struct value *sql_source_row(const struct sql_source *s); /* borrowed until the next call */
-uint64_t sql_source_lost(const struct sql_source *s);           /* rows that damage kept out; at the end */
+/* At the end: rows that damage kept out, and facts beside the rows. */
+void sql_source_end(const struct sql_source *s, uint64_t *lost, struct notices *notices);
 
 #endif

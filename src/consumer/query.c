@@ -13,9 +13,10 @@ static const int64_t ns_per_ms = 1000000;
 
 struct gridline_query {
     struct ask_query *query;
-    struct arena names;   /* of columns */
-    const char **columns; /* there; NULL until they are known */
-    struct arena words;   /* of the row */
+    struct arena names;       /* of columns */
+    const char **columns;     /* there; NULL until they are known */
+    struct arena words;       /* of the row */
+    struct ask_query_end end; /* once a notice was asked for: texts are lent from here */
     struct diag why;
 };
 
@@ -150,4 +151,15 @@ uint64_t gridline_query_lost(const gridline_query *q)
     struct ask_query_end end;
     (void)ask_query_end(q->query, &end); /* not yet: 0 */
     return end.lost;
+}
+
+int gridline_query_notice(gridline_query *q, size_t i, const char **code, const char **text)
+{
+    if (!ask_query_end(q->query, &q->end))
+        return -EINPROGRESS;
+    if (i >= q->end.notices.n)
+        return 0;
+    *code = q->end.notices.list[i].code;
+    *text = q->end.notices.list[i].text;
+    return 1;
 }

@@ -11,6 +11,7 @@
 
 #include "base/err.h"
 #include "base/slice.h"
+#include "event/notice.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -33,12 +34,19 @@ struct query_access {
     void *arg;
 };
 
+/* How a query ended. An error before the first piece came: there are no rows, whatever `rows` says. */
+struct query_end {
+    int r; /* 0, or an error, with what is wrong in *why */
+    const struct diag *why;
+    uint64_t rows; /* of the result */
+    uint64_t lost; /* rows that damage kept out of it */
+    const struct notices *notices;
+};
+
 struct query_asker {
     /* Bytes of the result, in order; borrowed for the call. */
     void (*piece)(struct query_asker *a, struct slice bytes);
-    /* Once, the last: 0, or an error with what is wrong. rows: of the result; lost: those that damage kept
-     * out of it. An error before the first piece came: there are no rows, whatever `rows` says. */
-    void (*end)(struct query_asker *a, int r, const struct diag *why, uint64_t rows, uint64_t lost);
+    void (*end)(struct query_asker *a, const struct query_end *end); /* once, the last; borrowed */
     /* Now and then while it takes long; NULL = not asked. */
     void (*progress)(struct query_asker *a, uint64_t rows_seen, int64_t elapsed_ns);
     const void *who; /* an identity of the asker's stage, copied: who_size bytes. For table_ops (table.h) */

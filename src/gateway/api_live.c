@@ -199,14 +199,13 @@ static void take_tile(struct live *l)
     send_tile(l, l->asked.lanes[l->lane].number, slice_from(strbuf_slice(&l->answer), QUERY_TILE_HEAD));
 }
 
-/* The next one is not asked from here, but from the loop: a query can't be asked while another ends. */
-static void on_end(struct query_asker *asker, int error, const struct diag *why, uint64_t rows, uint64_t lost)
+/* The next one is not asked from here, but from the loop: a query can't be asked while another ends. A tile
+ * itself says what is not in it. */
+static void on_end(struct query_asker *asker, const struct query_end *end)
 {
     struct live *l = (struct live *)(void *)asker;
-    (void)rows; /* a tile says it itself, */
-    (void)lost; /* and this */
-    if (error < 0)
-        note_error(l, error, why);
+    if (end->r < 0)
+        note_error(l, end->r, end->why);
     else
         take_tile(l);
     ops_of(l)->close(l->query);

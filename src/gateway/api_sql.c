@@ -99,8 +99,21 @@ void api_query_problem(struct http_request *r, int error, const struct diag *why
         http_problem(r, api_query_status(error), "%s", why->message);
 }
 
+/* CSV has no other place for them. As JSON, in one line of ASCII. */
+static void set_notices_header(struct http_request *r, const struct notices *notices)
+{
+    struct strbuf text = {0};
+    notices_put_json(&text, notices);
+    for (size_t i = 0; i < text.n; i++)
+        if (text.p[i] < ' ' || text.p[i] > '~')
+            text.p[i] = '?';
+    if (!strbuf_failed(&text))
+        http_set_header(r, "Gridline-Notices", text.p);
+    strbuf_fini(&text);
+}
+
 /* All of it is there. */
-static void reply_whole(struct asking *a, uint64_t lost)
+static void reply_whole(struct asking *a, const struct query_end *end)
 {
     char text[24];
     struct http_request *r = a->request;
@@ -108,22 +121,24 @@ static void reply_whole(struct asking *a, uint64_t lost)
         http_problem(r, 503, "the gateway is out of memory");
         return;
     }
-    (void)snprintf(text, sizeof text, "%" PRIu64, lost); /* fits */
-    if (lost)
+    (void)snprintf(text, sizeof text, "%" PRIu64, end->lost); /* fits */
+    if (end->lost)
         http_set_header(r, "Gridline-Lost", text);
+    if (a->format == QUERY_CSV && end->notices->n)
+        set_notices_header(r, end->notices);
     http_reply_packed(r, formats[a->format].mime, NULL, strbuf_slice(&a->first));
 }
 
-static void on_end(struct query_asker *asker, int error, const struct diag *why, uint64_t rows, uint64_t lost)
+static void on_end(struct query_asker *asker, const struct query_end *end)
 {
     struct asking *a = (struct asking *)(void *)asker;
     struct http_request *r = a->request;
-    (void)rows; /* the result has it */
-    if (!r->is_started && error < 0)
-        api_query_problem(r, error, why);
+    if (!r->is_started && end->r < 0)
+        api_query_problem(r, end->r, end->why);
     else if (!r->is_started)
-        reply_whole(a, lost);
-    else if (strbuf_failed(&a->first) || error == -ENOMEM || (a->format == QUERY_CSV && (error < 0 || lost)))
+        reply_whole(a, end);
+    else if (strbuf_failed(&a->first) || end->r == -ENOMEM ||
+             (a->format == QUERY_CSV && (end->r < 0 || end->lost)))
         http_abort(r); /* rather a result that is cut off than one that looks whole */
     else
         http_end(r);

@@ -64,13 +64,12 @@ static void reply(struct tile_asking *a)
     http_reply(r, 304, types[as], SLICE_LIT(""));
 }
 
-static void on_end(struct query_asker *asker, int error, const struct diag *why, uint64_t rows, uint64_t lost)
+/* A tile itself says what is not in it. */
+static void on_end(struct query_asker *asker, const struct query_end *end)
 {
     struct tile_asking *a = (struct tile_asking *)(void *)asker;
-    (void)rows; /* a tile says it itself, */
-    (void)lost; /* and this */
-    if (error < 0)
-        api_query_problem(a->request, error, why);
+    if (end->r < 0)
+        api_query_problem(a->request, end->r, end->why);
     else
         reply(a);
 }

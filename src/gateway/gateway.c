@@ -450,6 +450,7 @@ static void stop(struct gateway *g)
     g->is_stopping = true;
     log_info("stopping");
     door_close(g->door);
+    sessions_drain_lines(&g->sessions); /* who sends lines has no acknowledgement, and does not send again */
     udp_destroy(g->udp);
     g->udp = NULL;
     own_denials_rest(g->own);

@@ -13,11 +13,13 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 
 enum { CLOSING_MS = 1000, SWEEP_MS = 200, RELAY_GROWTH = 64 };
 static const int64_t ns_per_ms = 1000000;
 
+enum { DRAIN_ROUNDS = 256 /* of at least STREAM_READ bytes, or all there is */ };
 enum session_state { SESSION_GREETING, SESSION_HELLO, SESSION_READY, SESSION_LINES, SESSION_CLOSING };
 
 struct session {
@@ -813,6 +815,32 @@ void sessions_accept(struct sessions *all, evutil_socket_t fd, const char *peer,
     limit(s, all->hello_ms ? all->hello_ms : SESSION_HELLO_MS);
     if (all->n_waiting > SESSIONS_WAITING)
         give_up(all->longest);
+}
+
+void sessions_drain_lines(struct sessions *all)
+{
+    uint64_t n = 0, cut = 0;
+    for (struct session *s = all->first, *next; s; s = next) {
+        next = s->next;
+        if (s->state != SESSION_LINES)
+            continue;
+        bool is_alive = true;
+        int waiting = 0;
+        for (int i = 0;
+             i < DRAIN_ROUNDS && is_alive && ioctl(stream_fd(s->io), FIONREAD, &waiting) == 0 && waiting > 0;
+             i++)
+            is_alive = stream_read_now(s->io);
+        n++;
+        cut += is_alive && stream_rest(s->io).n > 0;
+    }
+    all->bad_lines += cut;
+    if (n)
+        log_info("%" PRIu64
+                 " connections of plain lines end with this gateway: what had arrived is taken, %" PRIu64
+                 " lines were cut off in the middle; what their senders had under way is lost, and nobody "
+                 "knows how "
+                 "much",
+                 n, cut);
 }
 
 void sessions_shut_down(struct sessions *all)

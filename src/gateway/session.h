@@ -92,6 +92,8 @@ struct session_way {
 /* Takes fd. peer says who it is for the log; it is copied. */
 void sessions_accept(struct sessions *all, evutil_socket_t fd, const char *peer,
                      const struct session_way *way);
+/* Takes what has arrived of plain lines, which nobody sends again, and counts those that are cut off. */
+void sessions_drain_lines(struct sessions *all);
 /* Says BYE 1 to all; they close when it is sent, or after a second. */
 void sessions_shut_down(struct sessions *all);
 void sessions_destroy_all(struct sessions *all);

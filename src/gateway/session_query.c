@@ -70,16 +70,17 @@ static void on_piece(struct query_asker *a, struct slice bytes)
         ops_of(r->all)->more(r->query);
 }
 
-static void on_end(struct query_asker *a, int error, const struct diag *why, uint64_t rows, uint64_t lost)
+static void on_end(struct query_asker *a, const struct query_end *end)
 {
     struct running *r = of(a);
-    const struct frame_query_end end = {.id = r->id,
-                                        .status = (uint16_t)sql_status(error),
-                                        .text = slice_str(error < 0 ? why->message : ""),
-                                        .column = error < 0 ? why->col : 0,
-                                        .rows = rows,
-                                        .lost = lost};
-    send_end(r->all, &end);
+    const struct frame_query_end frame = {.id = r->id,
+                                          .status = (uint16_t)sql_status(end->r),
+                                          .text = slice_str(end->r < 0 ? end->why->message : ""),
+                                          .column = end->r < 0 ? end->why->col : 0,
+                                          .rows = end->rows,
+                                          .lost = end->lost,
+                                          .notices = *end->notices};
+    send_end(r->all, &frame);
     close_one(r); /* why goes with it */
 }
 

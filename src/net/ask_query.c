@@ -80,7 +80,7 @@ static int on_end(struct ask_query *q, struct slice payload, struct diag *why)
         return E_PROTO;
     if (f.id != QUERY_ID)
         return 0;
-    q->end = (struct ask_query_end){f.status, f.column, f.rows, f.lost};
+    q->end = (struct ask_query_end){f.status, f.column, f.rows, f.lost, f.notices};
     q->has_ended = true;
     int r = error_of(f.status);
     if (r == 0)

@@ -27,6 +27,7 @@ struct ask_query_end {
     uint16_t status; /* enum control_status */
     uint32_t column; /* of the text, from 1: where it is wrong; 0 = nowhere in particular */
     uint64_t rows, lost;
+    struct notices notices;
 };
 
 struct ask_query;

@@ -54,6 +54,8 @@ void frame_put_query_end(struct strbuf *out, const struct frame_query_end *e)
     strbuf_add_u32(out, e->column);
     strbuf_add_u64(out, e->rows);
     strbuf_add_u64(out, e->lost);
+    if (e->notices.n)
+        notices_put(out, &e->notices);
     frame_end(out, at);
 }
 
@@ -66,7 +68,8 @@ int frame_get_query_end(struct slice payload, struct frame_query_end *out)
     e.column = cursor_u32(&c);
     e.rows = cursor_u64(&c);
     e.lost = cursor_u64(&c);
-    if (c.bad || !text_is_utf8(e.text))
+    if (c.bad || !text_is_utf8(e.text) ||
+        notices_get(slice_of((const char *)c.p, cursor_left(&c)), &e.notices) < 0)
         return E_PROTO;
     *out = e;
     return 0;

@@ -4,6 +4,7 @@
 #ifndef GRIDLINE_NET_QUERY_H
 #define GRIDLINE_NET_QUERY_H
 
+#include "event/notice.h"
 #include "event/value.h"
 #include "net/args.h"
 #include "net/frame.h"
@@ -36,6 +37,7 @@ struct frame_query_end {
     struct slice text;
     uint32_t column;     /* of the statement, from 1: where it is wrong; 0 = nowhere in particular */
     uint64_t rows, lost; /* given; kept out of it by damage */
+    struct notices notices;
 };
 
 struct frame_query_progress {

@@ -302,6 +302,14 @@ static void on_readable(evutil_socket_t fd, short what, void *arg)
     (void)leave(s);
 }
 
+bool stream_read_now(struct stream *s)
+{
+    enter(s);
+    if (s->is_ready && !s->is_over)
+        read_more(s);
+    return leave(s) && !s->is_over;
+}
+
 static void on_writable(evutil_socket_t fd, short what, void *arg)
 {
     struct stream *s = arg;

@@ -57,6 +57,10 @@ void stream_set_input_max(struct stream *s, size_t input_max);
 void stream_pause(struct stream *s);
 void stream_resume(struct stream *s);
 
+/* Reads what the socket has now, some STREAM_READ bytes of it. false: the stream is over, or was destroyed.
+ */
+bool stream_read_now(struct stream *s);
+
 /* -ENOMEM: some of it is lost, and the connection is of no use. An error of the socket is told by on_end. */
 int stream_send(struct stream *s, struct slice data);
 /* The same of several pieces, in one call of the socket where it can be. */

@@ -192,5 +192,36 @@ def case_backup(work):
         assert archive("check", to)[0] == []
 
 
+def case_backup_now(work):
+    """A copy has all that was acknowledged when it began, flushed or not, of a gateway that runs and of one that was killed."""
+    folder = work + "/archive"
+    settings = [f"archive.dir={folder}", "archive.partition=1h", "archive.flush=1h", KEEP]
+    g = Gateway(GATEWAY, work, "gateway", "127.0.0.1:0", settings=settings).start()
+    for i in range(3):
+        path = write(f"{work}/events{i}.ndjson", events(N, N * i))
+        out = gridline("import", "--quiet", "--gateway", "unix:" + g.socket, path)
+        assert out.returncode == OK, out
+        if i == 2:
+            g.stop(9)
+        to = f"{work}/copy{i}"
+        _, said = archive("backup", folder, to)
+        assert "events that were not flushed yet are in the copy" in said, said
+        assert numbers(to) == list(range(N * (i + 1))), (i, len(numbers(to)))
+        assert archive("check", to)[0] == []
+    assert numbers(folder) == []
+    # With the journal it becomes the whole, each event once.
+    other = Gateway(GATEWAY, work, "other", "127.0.0.1:0", settings=[f"archive.dir={work}/copy1", *settings[1:]])
+    shutil.copytree(g.journal, other.journal)
+    other.start()
+    wait_for(lambda: other.gridline("sql", "--format", "csv", "SELECT count(*) FROM job_start").stdout.split() ==
+             ["count(*)", str(3 * N * 3 // 4)], "the copy to have everything")
+    other.stop()
+    assert numbers(work + "/copy1") == list(range(3 * N))
+    # Without the journal it says what it can't have.
+    shutil.rmtree(g.journal)
+    _, said = archive("backup", folder, work + "/poor", code=PARTLY)
+    assert "journal" in said and "is not in the copy" in said, said
+
+
 if __name__ == "__main__":
     grid.main(globals(), sys.argv)

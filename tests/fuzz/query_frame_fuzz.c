@@ -42,7 +42,7 @@ static void try_end(struct slice payload, struct strbuf *out)
     frame_put_query_end(out, &e);
     check(frame_get_query_end(payload_of(out), &again) == 0 && again.id == e.id && again.status == e.status &&
           slice_eq(again.text, e.text) && again.column == e.column && again.rows == e.rows &&
-          again.lost == e.lost);
+          again.lost == e.lost && again.notices.n == e.notices.n);
 }
 
 static void try_small(uint8_t type, struct slice payload, struct strbuf *out)

@@ -82,7 +82,7 @@ function queryOf(params)
 
 /* ---- SQL ---- */
 
-/* → {columns, rows: [[…]], lost}. Integers beyond 2^53 are rounded by JSON: CAST(time AS TEXT) where all digits count. */
+/* → {columns, rows: [[…]], lost, notices: [{code, text}], where there are any}. Integers beyond 2^53 are rounded by JSON: CAST(time AS TEXT) where all digits count. */
 export async function sql(query, {signal: abort, rows = 10000, time = '30s'} = {})
 {
     const answer = await json('sql?format=json', {signal: abort, method: 'POST', body: {q: query, rows, time}});

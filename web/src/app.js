@@ -2,7 +2,9 @@
 import {html, cx, useEffect, useErrorBoundary, useState} from './html.js';
 import {view, go, setTheme, setZone, setFilter, setOptions} from './state.js';
 import {goLive, pan, play, zoom} from './time.js';
-import {who, signOut} from './api.js';
+import {who, signOut, sqlObjects} from './api.js';
+import {usePoll} from './poll.js';
+import {deletedIn} from './retention.js';
 import {addKeys} from './keys.js';
 import {pages, pageOf, loaded, loadPage} from './pages.js';
 import {Button, Icon, Chip} from './ui/basic.js';
@@ -80,10 +82,19 @@ const follow = page => e => {
     go(page);
 };
 
+/* Retention has deleted events of the range that is shown. */
+function Deleted()
+{
+    const rows = usePoll('retention', 60000, ({signal}) =>
+        sqlObjects('SELECT event, from_time / 1000 AS "from", to_time / 1000 AS "to" FROM retention WHERE step = 0', {signal})).value.value;
+    const deleted = deletedIn(rows ?? [], view.from.value, view.to.value, view.zone.value);
+    return deleted && html`<div class="filters deleted" role="note" title=${deleted.text} aria-label=${deleted.text}><${Chip} look="warn" icon="clock">${deleted.short}<//></div>`;
+}
+
 const TopBar = () =>
     html`<header class="top">
         <a class="brand" href="#/overview" aria-label="gridline: overview" onClick=${follow('overview')}>gridline</a>
-        <${TimeBar} /><${FilterChips} />
+        <${TimeBar} /><${Deleted} /><${FilterChips} />
         <button type="button" class="omni-button" onClick=${() => { omnibox.value = ''; }} aria-label="Search (/)">
             <${Icon} name="search" /><span class="omni-text">Search</span><kbd>/</kbd></button>
         <div class="top-end"><${StatusChip} /><${Zone} /><${Theme} />

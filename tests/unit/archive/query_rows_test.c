@@ -41,9 +41,29 @@ static void expect(enum query_format format, int r, uint64_t lost, const char *t
     struct query_rows w = {0};
     const struct diag why = {.message = "it's over"};
     add_all(&w, format);
-    query_rows_end(&w, r, &why, lost);
+    query_rows_end(&w, r, &why, lost, &(struct notices){0});
     assert_slice(strbuf_slice(&w.out), text);
     query_rows_fini(&w);
+}
+
+static void notices_are_at_the_end(void **state)
+{
+    (void)state;
+    const char *expected[] = {
+        "{\"columns\":[\"host\"],\n\"rows\":[\n],\n\"rows_count\":0,\"lost\":0,\"notices\":"
+        "[{\"code\":\"a\",\"text\":\"it's \\\"1\\\"\"},{\"code\":\"b\",\"text\":\"two\"}]}\n",
+        "{\"end\":{\"status\":\"done\",\"rows\":0,\"lost\":0,\"notices\":"
+        "[{\"code\":\"a\",\"text\":\"it's \\\"1\\\"\"},{\"code\":\"b\",\"text\":\"two\"}]}}\n"};
+    struct notices notices = {0};
+    notices_add(&notices, "a", "it's \"%d\"", 1);
+    notices_add(&notices, "b", "two");
+    for (int format = QUERY_JSON; format <= QUERY_NDJSON; format++) {
+        struct query_rows w = {0};
+        assert_int_equal(query_rows_begin(&w, (enum query_format)format, names, 1), 0);
+        query_rows_end(&w, 0, NULL, 0, &notices);
+        assert_slice(strbuf_slice(&w.out), expected[format]);
+        query_rows_fini(&w);
+    }
 }
 
 static void json(void **state)
@@ -102,12 +122,12 @@ static void pages(void **state)
         struct result_piece p;
         uint64_t n_rows = 0;
         add_all(&whole, (enum query_format)format);
-        query_rows_end(&whole, 0, NULL, 0);
+        query_rows_end(&whole, 0, NULL, 0, &(struct notices){0});
         assert_int_equal(query_rows_begin(&w, (enum query_format)format, names, COLUMNS), 0);
         for (size_t i = 0; i < ROWS; i++) {
             assert_int_equal(query_rows_add(&w, rows[i], NULL), 0);
             if (i + 1 == ROWS)
-                query_rows_end(&w, 0, NULL, 0);
+                query_rows_end(&w, 0, NULL, 0, &(struct notices){0});
             query_rows_take(&w, &page);
             if (format == QUERY_BINARY) {
                 assert_int_equal(result_read(strbuf_slice(&page), i ? COLUMNS : 0, &p), 0);
@@ -172,13 +192,9 @@ static void what_sql_gives(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(json),
-        cmocka_unit_test(ndjson),
-        cmocka_unit_test(csv),
-        cmocka_unit_test(a_name_of_a_name),
-        cmocka_unit_test(pages),
-        cmocka_unit_test(limits),
-        cmocka_unit_test(what_sql_gives),
+        cmocka_unit_test(json),   cmocka_unit_test(notices_are_at_the_end), cmocka_unit_test(ndjson),
+        cmocka_unit_test(csv),    cmocka_unit_test(a_name_of_a_name),       cmocka_unit_test(pages),
+        cmocka_unit_test(limits), cmocka_unit_test(what_sql_gives),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

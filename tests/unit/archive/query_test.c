@@ -179,6 +179,12 @@ struct scan_loss sql_damaged(const struct sql_statement *s)
     return (struct scan_loss){.rows = s->n == 13 ? 5 : 0, .chunks = s->n == 13 ? 1 : 0};
 }
 
+const struct notices *sql_notices(const struct sql_statement *s)
+{
+    static struct notices none, some = {.n = 1, .list = {{.code = "a", .text = "b"}}};
+    return s->n == 13 ? &some : &none;
+}
+
 /* Words by blanks. */
 void sql_identifiers(struct slice text, void (*fn)(void *arg, struct slice name), void *arg)
 {
@@ -198,7 +204,7 @@ struct asker {
     struct query *query;
     struct strbuf got;
     size_t pieces, ends, told;
-    uint64_t seen, rows, lost;
+    uint64_t seen, rows, lost, notices;
     int result, closes_at; /* closes_at: with that piece; 0 = never, -1: with its end */
     bool is_slow;          /* does not ask for more by itself */
     struct diag why;
@@ -216,14 +222,15 @@ static void on_piece(struct query_asker *asker, struct slice bytes)
         ops->more(a->query);
 }
 
-static void on_end(struct query_asker *asker, int r, const struct diag *why, uint64_t rows, uint64_t lost)
+static void on_end(struct query_asker *asker, const struct query_end *end)
 {
     struct asker *a = (struct asker *)asker;
     a->ends++;
-    a->result = r;
-    a->why = *why;
-    a->rows = rows;
-    a->lost = lost;
+    a->result = end->r;
+    a->why = *end->why;
+    a->rows = end->rows;
+    a->lost = end->lost;
+    a->notices = end->notices->n;
     if (a->closes_at < 0)
         queries_ops(a->all)->close(a->query);
 }
@@ -320,6 +327,7 @@ static void a_query_is_answered(void **state)
     assert_int_equal(ask(all, &a, "rows 13"), 0); /* 13 has lost some */
     finish(all, &a);
     assert_int_equal(a.lost, 6);
+    assert_int_equal(a.notices, 1);
     end(all, &a);
     assert_int_equal(ask(all, &a, "bad"), 0);
     finish(all, &a);

@@ -63,7 +63,7 @@ static double truths[4000];
 static void sample(const char *host, int i, bool is_lost)
 {
     struct value v[FIELDS] = {[F_LINE] = value_float(5 + i * 0.25),
-                              [F_NOISE] = value_float(50 + noise()),
+                              [F_NOISE] = value_float(50 + 10 * sin(i * 2 * M_PI / 400) + noise()),
                               [F_COUNTER] = value_uint(counter_at(i)),
                               [F_STATE] = value_text(slice_str(i < 150 ? "up" : "down")),
                               [F_INT] = value_int(100 - i)};
@@ -190,6 +190,48 @@ static void a_silence_is_no_loss(void **state)
     assert_string_equal(run_text(&t, "SELECT sum(is_rebuilt) FROM rebuild('other')"), "0");
 }
 
+/* Buckets of 10 s: those of a gap are estimated, one that has samples is not, and nothing comes unasked. */
+static void fills_buckets(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 300; i++)
+        sample("a", i, (i >= 100 && i < 120) || (i >= 205 && i < 208));
+    assert_string_equal(run_text(&t, "SELECT count(*) FROM vector_bucket(1794776400000000000, "
+                                     "1794776700000000000, '10s') WHERE line_count > 0"),
+                        "28");
+    assert_string_equal(run_text(&t,
+                                 "SELECT count(*), sum(is_rebuilt) FROM rebuild('vector', NULL, NULL, '1s', "
+                                 "'10s') WHERE field = 'line'"),
+                        "30|2");
+    assert_string_equal(
+        run_text(&t, "SELECT (time - 1794776400000000000) / 1000000000, round(value, 6), error < 1e-6 FROM "
+                     "rebuild('vector', NULL, NULL, '1s', '10s') WHERE field = 'line' AND is_rebuilt"),
+        "100|31.125|1;110|33.625|1");
+    /* The mean of what was measured, where something was. */
+    assert_string_equal(
+        run_text(&t,
+                 "SELECT count(*) FROM rebuild('vector', NULL, NULL, '1s', '10s') r JOIN "
+                 "vector_bucket(1794776400000000000, 1794776700000000000, '10s') b ON b.time = r.time WHERE "
+                 "r.field = 'noise' AND NOT is_rebuilt AND error IS NULL AND abs(value - noise_sum / "
+                 "noise_count) < 1e-9"),
+        "28");
+    for (int from = 100; from < 120; from += 10) {
+        double truth = 0;
+        char text[300];
+        for (int i = from; i < from + 10; i++)
+            truth += truths[i] / 10;
+        (void)snprintf(
+            text, sizeof text,
+            "SELECT abs(value - %.9f) < 3 * error, error < 5 FROM rebuild('vector', NULL, NULL, '1s', "
+            "'10s') WHERE field = 'noise' AND time = %" PRId64,
+            truth, BASE + from * SECOND);
+        assert_string_equal(run_text(&t, text), "1|1");
+    }
+    assert_string_equal(run_text(&t, "SELECT count(*) FROM rebuild('vector', NULL, NULL, '1s', '10s') WHERE "
+                                     "field = 'state'"),
+                        "0");
+}
+
 static void knows_resets_and_streams(void **state)
 {
     (void)state;
@@ -240,6 +282,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(fills_what_was_lost, set_up, tear_down),
         cmocka_unit_test_setup_teardown(errors_are_honest, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_silence_is_no_loss, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(fills_buckets, set_up, tear_down),
         cmocka_unit_test_setup_teardown(knows_resets_and_streams, set_up, tear_down),
         cmocka_unit_test(fits_lines),
     };

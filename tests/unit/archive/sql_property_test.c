@@ -369,7 +369,7 @@ static void retain(const struct retain_file *f)
 {
     char text[200];
     uint64_t rows = 0;
-    assert_int_equal(retain_remove(t.a, f, &rows), 0);
+    assert_int_equal(retain_remove(t.a, f, &(struct retain_reason){GONE_AGE, 1}, &rows), 0);
     n_taken_away += rows;
     for (size_t i = 0; i < EVENTS; i++) {
         if (!events[i].is_made)

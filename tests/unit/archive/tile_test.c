@@ -593,7 +593,7 @@ static void points_retained(void **state)
     uint64_t rows;
     assert_int_equal(retain_files_list(w.dir, &files), 0);
     assert_int_equal(files.files[0].from_ns, DAY);
-    assert_int_equal(retain_remove(w.a, &files.files[0], &rows), 0);
+    assert_int_equal(retain_remove(w.a, &files.files[0], &(struct retain_reason){GONE_AGE, 1}, &rows), 0);
     retain_files_fini(&files);
     check_all_points(&w, from, to, (struct taken){MIDNIGHT, 1});
     world_fini(&w);

@@ -6,16 +6,19 @@
 #include "archive/archive_internal.h"
 #include "archive/upkeep.h"
 
+#include <limits.h>
+#include <sys/stat.h>
+
 #define HOUR (3600 * SECOND)
 
-struct gone {
+struct last_gone {
     unsigned n;
     char last[PARTITION_NAME_MAX], why[80];
 };
 
 static void on_gone(void *arg, const char *name, uint64_t rows, const char *what)
 {
-    struct gone *g = arg;
+    struct last_gone *g = arg;
     (void)rows;
     g->n++;
     (void)snprintf(g->last, sizeof g->last, "%s", name);
@@ -87,6 +90,32 @@ static void check_folds(struct model *m)
     mem_free(gone);
 }
 
+/* The archive remembers what has gone of raw rows: how many, from the first to the end of a partition. */
+static void check_remembered(struct model *m, enum gone_why why)
+{
+    for (uint8_t name = 0; name < M_NAMES; name++) {
+        uint64_t rows = 0;
+        int64_t from = INT64_MAX, last = INT64_MIN;
+        for (size_t i = 0; i < m->n; i++)
+            if (m->rows[i].is_gone && m->rows[i].name == name) {
+                from = m->rows[i].time_ns < from ? m->rows[i].time_ns : from;
+                last = m->rows[i].time_ns > last ? m->rows[i].time_ns : last;
+                rows++;
+            }
+        struct deleted g, found = {0};
+        for (size_t i = 0; catalog_next_gone(archive_catalog(m->a), &i, &g);)
+            if (g.step_ns == 0 && slice_eq_str(g.name, model_names[name]))
+                found = g;
+        assert_int_equal(found.rows, rows);
+        if (!rows)
+            continue;
+        assert_int_equal(found.from_ns, from);
+        assert_true(found.to_ns > last && found.to_ns <= last + m->partition_ns);
+        assert_int_equal((found.to_ns - m->base_ns) % m->partition_ns, 0);
+        assert_int_equal(found.why, why);
+    }
+}
+
 static void check_all(struct model *m)
 {
     (void)model_view(m);
@@ -116,7 +145,7 @@ static void goes_by_age(void **state)
 {
     (void)state;
     struct model m;
-    struct gone gone = {0};
+    struct last_gone gone = {0};
     init(&m, 500);
     fill(&m);
     struct upkeep *u = create(&m, (struct upkeep_options){.keep = "cpu=10h,*=24h",
@@ -144,12 +173,14 @@ static void goes_by_age(void **state)
     mark_gone(&m, 0, 0);
     check_all(&m);
     assert_int_equal(gone.n, 0);
+    check_remembered(&m, GONE_AGE);
     /* All of the first is past, and cpu of all. */
     run(u, m.base_ns + 25 * HOUR + HOUR / 2);
     mark_gone(&m, 0, -1);
     for (int i = 1; i < 4; i++)
         mark_gone(&m, i, 0);
     check_all(&m);
+    check_remembered(&m, GONE_AGE);
     assert_int_equal(gone.n, 1);
     assert_int_equal(count_files(&m, "Z.db"), 3);
     assert_int_equal(count_files(&m, "s.db"), 12);
@@ -206,7 +237,7 @@ static void goes_by_size(void **state)
 {
     (void)state;
     struct model m;
-    struct gone gone = {0};
+    struct last_gone gone = {0};
     init(&m, 520);
     fill(&m);
     struct upkeep *u = create(&m, (struct upkeep_options){.size_bytes = 1, .gone = on_gone, .arg = &gone});
@@ -233,6 +264,41 @@ static void goes_by_size(void **state)
     model_close_archive(&m);
     model_open_archive(&m);
     assert_int_equal(catalog_troubles(archive_catalog(m.a)), 0);
+    check_remembered(&m, GONE_SIZE);
+    model_fini(&m);
+}
+
+static uint64_t disk_usage(const struct model *m)
+{
+    DIR *d = opendir(m->dir);
+    uint64_t bytes = 0;
+    for (struct dirent *e; (e = readdir(d));) {
+        struct stat st;
+        assert_int_equal(fstatat(dirfd(d), e->d_name, &st, 0), 0);
+        bytes += S_ISREG(st.st_mode) ? (uint64_t)st.st_blocks * 512 : 0;
+    }
+    closedir(d);
+    return bytes;
+}
+
+/* The reserve, logs and the catalogue count: the folder is not larger than the limit. */
+static void keeps_the_whole_folder_below_its_limit(void **state)
+{
+    (void)state;
+    struct model m;
+    init(&m, 530);
+    fill(&m);
+    uint64_t limit = disk_usage(&m) * 4 / 5;
+    struct upkeep *u = create(&m, (struct upkeep_options){.size_bytes = limit});
+    run(u, m.base_ns + m.span_ns + 2 * HOUR);
+    assert_true(disk_usage(&m) <= limit);
+    assert_true(count_files(&m, "Z.db") >= 1);
+    struct stat st;
+    char path[PATH_MAX];
+    (void)snprintf(path, sizeof path, "%s/reserve", m.dir);
+    assert_int_equal(stat(path, &st), 0);
+    assert_in_range(st.st_size, 1, (intmax_t)limit / 8 + 1);
+    upkeep_destroy(u);
     model_fini(&m);
 }
 
@@ -240,7 +306,7 @@ static void makes_room(void **state)
 {
     (void)state;
     struct model m;
-    struct gone gone = {0};
+    struct last_gone gone = {0};
     init(&m, 530);
     fill(&m);
     struct upkeep *u = create(&m, (struct upkeep_options){.gone = on_gone, .arg = &gone});
@@ -281,8 +347,11 @@ static void refuses_rules(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(goes_by_age),   cmocka_unit_test(refuses_what_has_gone),
-        cmocka_unit_test(goes_by_size),  cmocka_unit_test(makes_room),
+        cmocka_unit_test(goes_by_age),
+        cmocka_unit_test(refuses_what_has_gone),
+        cmocka_unit_test(goes_by_size),
+        cmocka_unit_test(makes_room),
+        cmocka_unit_test(keeps_the_whole_folder_below_its_limit),
         cmocka_unit_test(refuses_rules),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

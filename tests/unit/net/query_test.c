@@ -59,7 +59,7 @@ static void the_others_go_there_and_back(void **state)
 {
     (void)state;
     struct strbuf out = {0};
-    const struct frame_query_end end = {3, 5, SLICE_LIT("no"), 12, 100, 2};
+    struct frame_query_end end = {3, 5, SLICE_LIT("no"), 12, 100, 2, {0}};
     const struct frame_query_progress progress = {4, UINT64_MAX, 500};
     struct frame_query_end got_end;
     struct frame_query_progress got_progress;
@@ -75,6 +75,20 @@ static void the_others_go_there_and_back(void **state)
     assert_int_equal(got_end.column, 12);
     assert_int_equal(got_end.rows, 100);
     assert_int_equal(got_end.lost, 2);
+    assert_int_equal(got_end.notices.n, 0); /* nor are there any bytes of them, as in earlier senders' */
+    size_t without = p.n;
+    strbuf_reset(&out);
+    notices_add(&end.notices, "retention", "data from %s on", "09:00");
+    end.notices.left_out = 3;
+    frame_put_query_end(&out, &end);
+    p = payload_of(&out, FRAME_QUERY_END);
+    for (size_t n = without + 1; n < p.n; n++)
+        assert_int_equal(frame_get_query_end(slice_of(p.p, n), &got_end), E_PROTO);
+    assert_int_equal(frame_get_query_end(p, &got_end), 0);
+    assert_int_equal(got_end.notices.n, 1);
+    assert_int_equal(got_end.notices.left_out, 3);
+    assert_string_equal(got_end.notices.list[0].code, "retention");
+    assert_string_equal(got_end.notices.list[0].text, "data from 09:00 on");
     strbuf_reset(&out);
     frame_put_query_progress(&out, &progress);
     p = payload_of(&out, FRAME_QUERY_PROGRESS);

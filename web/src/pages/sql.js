@@ -207,6 +207,7 @@ function Result({result, chart, onChart})
     return html`${hasChart && html`<${Panel} title="Chart"><${ChartChoice} columns=${result.columns} chart=${chart} onChange=${onChart} />
             ${chart.kind === 'lines' ? html`<${Lines} result=${result} chart=${chart} />` : chart.kind === 'bars' && html`<${Bars} rows=${result.rows} chart=${chart} columns=${result.columns} />`}<//>`}
         <${Panel} title="Rows" class="flush sql-result" note=${`${count(result.rows.length)} rows · ${seconds(result.tookMs / 1e3)}${result.isCut ? ' · no more than the limit' : ''}`} aside=${parts}>
+            ${result.notices.map(n => html`<p key=${n.text} class="note sql-notice" role="note">${n.text}</p>`)}
             <${Rows} result=${result} kinds=${chart.kinds} isRaw=${isRaw} /><//>`;
 }
 
@@ -259,7 +260,7 @@ function useQuery()
         try {
             const r = await sql(sent.text, {signal: mine.signal, rows: rows + 1, time});
             const isCut = r.rows.length > rows;
-            const result = {columns: r.columns, rows: isCut ? r.rows.slice(0, rows) : r.rows, lost: r.lost, isCut, tookMs: performance.now() - began};
+            const result = {columns: r.columns, rows: isCut ? r.rows.slice(0, rows) : r.rows, lost: r.lost, notices: r.notices ?? [], isCut, tookMs: performance.now() - began};
             setState({is: 'done', result});
             say(`${result.rows.length} rows`);
         } catch (error) {

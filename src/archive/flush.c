@@ -391,6 +391,7 @@ int archive_flush(struct archive *a)
         return r;
     a->counts.flushes++;
     a->oldest_ns = 0;
+    a->is_hurried = false;
     forget_quiet(a);
     return 0;
 }
@@ -404,12 +405,18 @@ static bool is_full(const struct archive *a)
            a->counts.head_bytes >= a->o.head_bytes * (ARCHIVE_HEAD_FACTOR - 1);
 }
 
+void archive_hurry(struct archive *a)
+{
+    a->is_hurried = true;
+}
+
 int archive_tick(struct archive *a, int64_t now_ns, int64_t utc_ns)
 {
     a->utc_ns = utc_ns;
     if (!a->oldest_ns)
         a->oldest_ns = now_ns;
-    if (a->n_touched || now_ns < a->retry_ns || (!is_full(a) && now_ns - a->oldest_ns < a->o.flush_ns))
+    bool is_due = a->is_hurried || is_full(a) || now_ns - a->oldest_ns >= a->o.flush_ns;
+    if (a->n_touched || now_ns < a->retry_ns || !is_due)
         return 0;
     int r = archive_flush(a);
     a->retry_ns = r < 0 ? now_ns + ARCHIVE_RETRY_NS : 0;

@@ -17,11 +17,13 @@ struct replay_reader {
     struct replay_reader *next; /* in a queue */
     void (*on_piece)(void *arg, const struct replay_piece *p);
     void *arg;
+    struct position behind;
     uint64_t from, up_to, done;
     bool is_asked, is_closed;
     /* The thread's: */
     struct journal *journal;
     struct journal_batches *batches;
+    void *refill; /* of the gap that was read last; NULL = none, or all of it was given */
     struct replay_item items[REPLAY_ITEMS];
     size_t n;
     bool has_pending; /* an item that is beyond up_to waits: */
@@ -35,6 +37,7 @@ struct queue {
 
 struct replay {
     char *journal;
+    const struct replay_refill *ops; /* NULL = none */
     struct event *done_event;
     int fd;
     pthread_t thread;
@@ -87,20 +90,41 @@ static struct replay_item item_of(const struct journal_batch *b)
                                     .at = {.record = b->first, .part = b->part},
                                     .first = b->first,
                                     .last = b->first};
-    return (struct replay_item){.first = b->first, .last = b->last, .count = b->count};
+    bool is_gone = b->kind == JOURNAL_LOST && b->reason == JOURNAL_GAP_GONE;
+    return (struct replay_item){.first = b->first, .last = b->last, .count = b->count, .is_gone = is_gone};
+}
+
+/* The next item into r->pending: 0; E_NODATA. A range that is gone is replaced by what refills it. */
+static int read_item(struct replay_reader *r)
+{
+    const struct replay_refill *ops = r->replay->ops;
+    struct journal_batch b;
+    if (r->refill && ops->next(r->refill, &r->pending)) {
+        r->pending.is_gone = true;
+        return 0;
+    }
+    if (r->refill)
+        ops->close(r->refill);
+    r->refill = NULL;
+    int e = journal_batches_next(r->batches, &b);
+    if (e < 0)
+        return e;
+    r->pending = item_of(&b);
+    if (!r->pending.is_gone || !ops)
+        return 0;
+    r->refill = ops->open(ops->arg, b.first, b.last, r->behind);
+    return r->refill ? read_item(r) : 0; /* without memory it is a gap */
 }
 
 /* The next item up to the limit: 1; 0 when there is none yet. */
 static int next_item(struct replay_reader *r, struct replay_item *out)
 {
-    struct journal_batch b;
     if (!r->has_pending) {
-        int e = journal_batches_next(r->batches, &b);
+        int e = read_item(r);
         if (e == E_NODATA)
             return 0;
         if (e < 0)
             return e;
-        r->pending = item_of(&b);
         r->has_pending = true;
     }
     if (r->pending.first > r->up_to)
@@ -164,6 +188,8 @@ static void free_reader(struct replay_reader *r)
     free_items(r);
     if (r->has_pending)
         batch_unref(r->pending.batch);
+    if (r->refill)
+        r->replay->ops->close(r->refill);
     journal_batches_close(r->batches);
     journal_close(r->journal);
     mem_free(r);
@@ -215,7 +241,7 @@ static int start_thread(struct replay *all)
     return -e;
 }
 
-struct replay *replay_create(struct event_base *base, const char *journal)
+struct replay *replay_create(struct event_base *base, const char *journal, const struct replay_refill *refill)
 {
     struct replay *all = mem_try_alloc(sizeof *all);
     if (!all)
@@ -223,6 +249,7 @@ struct replay *replay_create(struct event_base *base, const char *journal)
     size_t n = strlen(journal) + 1;
     (void)pthread_mutex_init(&all->lock, NULL); /* these two do not fail on Linux */
     (void)pthread_cond_init(&all->wake, NULL);
+    all->ops = refill;
     queue_init(&all->asked);
     queue_init(&all->done);
     all->journal = mem_try_alloc(n);
@@ -260,7 +287,7 @@ void replay_destroy(struct replay *all)
     mem_free(all);
 }
 
-struct replay_reader *replay_open(struct replay *all, uint64_t from,
+struct replay_reader *replay_open(struct replay *all, struct position behind,
                                   void (*on_piece)(void *arg, const struct replay_piece *p), void *arg)
 {
     struct replay_reader *r = mem_try_alloc(sizeof *r);
@@ -269,10 +296,11 @@ struct replay_reader *replay_open(struct replay *all, uint64_t from,
         return NULL;
     }
     r->replay = all;
-    r->from = from;
+    r->behind = behind;
+    r->from = behind.record + (behind.part == UINT32_MAX && behind.event == UINT32_MAX);
     r->on_piece = on_piece;
     r->arg = arg;
-    r->done = from ? from - 1 : 0;
+    r->done = r->from ? r->from - 1 : 0;
     return r;
 }
 

@@ -141,7 +141,7 @@ static void on_subscribe(struct session_consumer *c, struct slice payload)
         }
     }
     int r = subscriptions_add(subscriptions_of(c), &c->subscriber, f.id, &o, &at, &why);
-    answer(c, f.id, r == 0 ? CONTROL_DONE : status_of(r), r == 0 ? "" : why.message, at);
+    answer(c, f.id, r == 0 ? CONTROL_DONE : status_of(r), why.message, at);
     if (r == 0)
         subscriptions_writable(subscriptions_of(c), &c->subscriber); /* a gap may wait already */
 }

@@ -75,6 +75,7 @@ struct gridline_subscription {
     const char *from;      /* "oldest", "now" (default), or a position: what comes is behind it */
     const char *durable;   /* a name: its place is kept (gridline_consumer_consumed), nothing is dropped */
     const char *queue;     /* how many bytes ("8MiB") may wait for this consumer at the gateway */
+    const char *hold;      /* of a durable one: how large the gateway's journal may grow for it ("64MiB") */
 };
 
 /* Returns its number, from 1. The gateway's answer is an item: GRIDLINE_ITEM_SUBSCRIBED or
@@ -106,7 +107,7 @@ enum gridline_item_kind {
     GRIDLINE_ITEM_CONNECTED = 3,  /* the gateway answers */
     GRIDLINE_ITEM_BROKEN = 4,     /* its connection is gone: _code, _text why. It is dialled again */
     GRIDLINE_ITEM_RETRY = 5,      /* it can't be reached, as BROKEN; told once for each reason */
-    GRIDLINE_ITEM_SUBSCRIBED = 6, /* the subscription runs; _text: "", or a notice */
+    GRIDLINE_ITEM_SUBSCRIBED = 6, /* the subscription runs; _text: "", or a notice: what was not given as asked for */
     GRIDLINE_ITEM_REFUSED = 7,    /* it does not, or no longer, for good: _code: enum gridline_status */
     GRIDLINE_ITEM_ROW = 8         /* of an answer: its values are those of an event without a head */
 };

@@ -526,10 +526,23 @@ static void describe(void *arg, struct args_writer *properties, struct args_writ
         properties_propose(a->config, args_of(properties), settings);
 }
 
-static void on_lease(void *arg, uint32_t worker, const char *address)
+/* What a resident wants only if somebody configured it. */
+static uint32_t wanted_lease_ms(const struct agent_config *c)
 {
-    (void)arg; /* the log says it */
+    bool is_wanted = c->is_guest;
+    for (size_t i = 0; i < c->n_given; i++)
+        is_wanted |= strcmp(c->given[i].setting.name, "lease") == 0;
+    return is_wanted ? (uint32_t)(c->lease_ns / 1000000) : 0;
+}
+
+static void on_lease(void *arg, uint32_t worker, const char *address, uint32_t lease_ms)
+{
+    const struct agent *a = arg;
+    uint32_t wanted_ms = wanted_lease_ms(a->config);
     log_info("gateway %s: worker %u", address, (unsigned)worker);
+    if (wanted_ms && wanted_ms != lease_ms)
+        log_info("gateway %s: lease: asked for %u ms, given %u ms: the gateway, or its operator, says so",
+                 address, (unsigned)wanted_ms, (unsigned)lease_ms);
 }
 
 static void on_refused(void *arg, const char *address, bool is_denied, struct slice why)
@@ -682,15 +695,6 @@ static int open_identity(struct agent *a, struct diag *why)
     if (!a->secure)
         return -ENOENT;
     return a->secure->open(a->config->identity, a->config->gateway_names, &a->identity, why);
-}
-
-/* What a resident wants only if somebody configured it. */
-static uint32_t wanted_lease_ms(const struct agent_config *c)
-{
-    bool is_wanted = c->is_guest;
-    for (size_t i = 0; i < c->n_given; i++)
-        is_wanted |= strcmp(c->given[i].setting.name, "lease") == 0;
-    return is_wanted ? (uint32_t)(c->lease_ns / 1000000) : 0;
 }
 
 static int make_upstream(struct agent *a, struct diag *why)

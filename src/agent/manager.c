@@ -235,15 +235,22 @@ static int64_t smaller_period(int64_t a, int64_t b)
 }
 
 /* By whoever asks for it most often, within what its configuration allows; 0 = by nobody. */
-static int64_t asked_period(const struct manager *m, const struct sensor_config *c)
+static int64_t asked_period(const struct running *r)
 {
+    const struct manager *m = r->manager;
+    const struct sensor_config *c = r->config;
     if (!m->asks || c->mode != MODE_ON_REQUEST)
         return 0;
     int64_t asked_ns = m->asks(m->asks_arg, c->name, c->every_ns);
     for (const struct sensor_schema *s = c->ops->schemas; s && s->name; s++)
         asked_ns = smaller_period(m->asks(m->asks_arg, s->name, c->every_ns), asked_ns);
     int64_t least_ns = c->every_ns < c->fastest_ns ? c->every_ns : c->fastest_ns;
-    return asked_ns && asked_ns < least_ns ? least_ns : asked_ns;
+    if (!asked_ns || asked_ns >= least_ns)
+        return asked_ns;
+    if (least_ns != r->asked_ns)
+        log_info("sensor %s: asked for every %g s, given %g s: the least is that (`fastest`)", r->name,
+                 (double)asked_ns / 1e9, (double)least_ns / 1e9);
+    return least_ns;
 }
 
 static bool has_traffic(const struct manager *m, const struct sensor_config *c)
@@ -289,7 +296,7 @@ static void set_asked(struct running *r, int64_t asked_ns)
 /* Is it to run, and how often? */
 static void look(struct running *r)
 {
-    set_asked(r, asked_period(r->manager, r->config));
+    set_asked(r, asked_period(r));
     activate(r, should_run(r));
 }
 

@@ -41,8 +41,8 @@ struct upstream_ops {
     void (*on_state)(void *arg, bool is_up, const char *address);
     /* For REGISTER: static properties, proposed settings. */
     void (*describe)(void *arg, struct args_writer *properties, struct args_writer *settings);
-    /* The lease is held on this connection. */
-    void (*on_lease)(void *arg, uint32_t worker, const char *address);
+    /* The lease is held on this connection, for so long. */
+    void (*on_lease)(void *arg, uint32_t worker, const char *address, uint32_t lease_ms);
     /* A gateway does not grant it; told once until another answer comes. why is safe to print. */
     void (*on_refused)(void *arg, const char *address, bool is_denied, struct slice why);
     /* All settings that the gateway assigns from now on. */

@@ -165,7 +165,7 @@ static void granted(struct upstream *u, const struct frame_lease *f)
         note_answered(u);
     l->registrations += !was_held && l->is_held;
     if (!was_held && l->is_held && u->ops->on_lease)
-        u->ops->on_lease(u->arg, l->worker, uplink_address(u->link));
+        u->ops->on_lease(u->arg, l->worker, uplink_address(u->link), l->lease_ms);
     upstream_datagram_lease(u, f, is_renewal);
     if (f->has_settings && u->ops->on_settings)
         u->ops->on_settings(u->arg, f->settings);

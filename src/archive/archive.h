@@ -76,6 +76,8 @@ int archive_lost_sums(struct archive *a, uint64_t *events, uint64_t *records);
 /* Flushes if it is time to. now: monotonic. -ESTALE: as archive_flush; -ENOSPC and others: it is tried again
  * by itself in a while. */
 int archive_tick(struct archive *a, int64_t now_ns, int64_t utc_ns);
+/* The next archive_tick flushes, unless a flush failed a moment ago: the source can't keep more. */
+void archive_hurry(struct archive *a);
 /* Seals all heads: on disk when it returns 0. Not in the middle of a record: -EBUSY. -ENOSPC: nothing has
  * changed; make room (retain.h), or later. -ESTALE: after an I/O error nobody knows what is on disk, or a
  * damaged partition was made again (catalog_trouble_at has more); so the heads were emptied: every source has

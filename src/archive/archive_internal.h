@@ -124,6 +124,7 @@ struct archive {
     bool are_tables_dirty;
     int64_t utc_ns;    /* of the last tick; 0 = not known */
     int64_t oldest_ns; /* monotonic, of the oldest row in heads; 0 = none, or not known yet */
+    bool is_hurried;   /* flush at the next tick */
     int64_t retry_ns;  /* monotonic: no flush before, after one that failed */
     int64_t floor_ns;  /* older rows are too old */
     struct archive_derive_ops derive;

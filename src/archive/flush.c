@@ -415,6 +415,7 @@ int archive_flush(struct archive *a)
         return r;
     a->counts.flushes++;
     a->oldest_ns = 0;
+    a->is_hurried = false;
     forget_quiet(a);
     forget_unflushed(a);
     return 0;
@@ -429,12 +430,18 @@ static bool is_full(const struct archive *a)
            a->counts.head_bytes >= a->o.head_bytes * (ARCHIVE_HEAD_FACTOR - 1);
 }
 
+void archive_hurry(struct archive *a)
+{
+    a->is_hurried = true;
+}
+
 int archive_tick(struct archive *a, int64_t now_ns, int64_t utc_ns)
 {
     a->utc_ns = utc_ns;
     if (!a->oldest_ns)
         a->oldest_ns = now_ns;
-    if (a->n_touched || now_ns < a->retry_ns || (!is_full(a) && now_ns - a->oldest_ns < a->o.flush_ns)) {
+    bool is_due = a->is_hurried || is_full(a) || now_ns - a->oldest_ns >= a->o.flush_ns;
+    if (a->n_touched || now_ns < a->retry_ns || !is_due) {
         archive_note_unflushed(a, now_ns);
         return 0;
     }

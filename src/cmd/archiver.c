@@ -9,6 +9,7 @@
 #include "base/mem.h"
 #include "cmd/archive_state.h"
 #include "cmd/archive_tail.h"
+#include "cmd/refill_index.h"
 #include "gateway/journal_batches.h"
 
 #include <errno.h>
@@ -35,14 +36,16 @@ struct archiver {
     pthread_cond_t wake;
     /* Under the lock: */
     uint64_t number, settled; /* of the journal; 0 = not told yet */
-    bool is_stopping;
+    bool is_stopping, is_hurried;
     struct call *calls, **calls_end;
     struct archive_counts counts; /* as of the last tick */
     struct upkeep_counts kept;
     uint64_t cursor, appended;  /* records: on disk, and seen by queries */
     uint64_t lost_events;       /* that can't be read from the journal, as the table archive.lost has them */
     uint64_t lost_records;      /* of which nobody knows how many events they held */
+    uint64_t safe;              /* up to this record, the journal is not needed after a crash */
     struct archive_state state; /* has a lock of its own */
+    struct refill_index *refill; /* the same */
     /* The thread's: */
     struct lifeline *lifeline; /* hops of ids, derived at each flush */
     struct upkeep *upkeep;     /* merging, tiers, retention */
@@ -55,6 +58,7 @@ struct archiver {
     struct journal_batch item; /* the next, if has_item */
     bool has_item;
     uint64_t record;          /* the one that is being appended; 0 = none */
+    uint64_t given;           /* the last one that was given to the archive as a whole */
     struct archive_loss lost; /* of that record, all its parts; last 0 = nothing */
     char lost_why[128];
     int64_t settled_ns;       /* UTC: when it was looked up what is settled, */
@@ -89,6 +93,9 @@ static void publish(struct archiver *a)
     a->counts = counts;
     a->kept = upkeep_counts(a->upkeep);
     a->cursor = cursor;
+    /* Records behind the last that was given hold nothing for the archive. */
+    if (a->batches)
+        a->safe = cursor >= a->given ? a->appended : cursor;
     pthread_mutex_unlock(&a->lock);
 }
 
@@ -141,6 +148,12 @@ static void note_written(struct archiver *a, int r)
 
 static void tick(struct archiver *a)
 {
+    int unindexed = refill_index_write(a->refill);
+    if (unindexed < 0)
+        log_error(
+            "archive %s: the index of the journal can't be written: %s; a durable subscription that falls "
+            "behind the journal gets a gap",
+            archive_dir(a->archive), err_text(unindexed));
     int r = archive_tick(a->archive, clock_mono_ns(), clock_utc_ns());
     while (r == -ENOSPC && upkeep_make_room(a->upkeep))
         r = archive_flush(a->archive);
@@ -163,7 +176,10 @@ static int open_journal(struct archiver *a, uint64_t number)
     memcpy(a->source.id, &number, sizeof number);
     memcpy(a->source.id + sizeof number, "journal", sizeof "journal");
     uint64_t from = archive_cursor(a->archive, &a->source);
-    a->appended = from;
+    pthread_mutex_lock(&a->lock);
+    a->appended = a->given = a->safe = from;
+    pthread_mutex_unlock(&a->lock);
+    refill_index_start(a->refill, number, from);
     int r = a->journal ? 0 : journal_open(a->journal_dir, &options, &a->journal);
     return r < 0 ? r : journal_batches_open(a->journal, from + 1, &a->batches);
 }
@@ -194,6 +210,7 @@ static int end_record(struct archiver *a)
         return r;
     if (a->record)
         (void)archive_done(a->archive, &a->source, a->record); /* the source is known by now */
+    a->given = a->record ? a->record : a->given;
     pthread_mutex_lock(&a->lock);
     a->appended = a->record ? a->record : a->appended;
     pthread_mutex_unlock(&a->lock);
@@ -257,6 +274,7 @@ static int take(struct archiver *a)
     } else {
         add_loss(a, item);
     }
+    refill_index_add(a->refill, item);
     a->record = item->last;
     a->has_item = false;
     return 0;
@@ -335,6 +353,9 @@ static void *run(void *arg)
         if (a->calls && !a->record)
             answer_calls(a);
         uint64_t number = a->number, settled = a->settled;
+        if (a->is_hurried)
+            archive_hurry(a->archive);
+        a->is_hurried = false;
         pthread_mutex_unlock(&a->lock);
         a->settled_ns = clock_utc_ns();
         has_more = number && read_some(a, number, settled);
@@ -417,9 +438,15 @@ int archiver_create(const struct archiver_options *o, struct archiver **out, str
     struct archiver *a = mem_alloc(sizeof *a);
     a->calls_end = &a->calls;
     a->caught_up_ns = clock_utc_ns();
+    struct strbuf folder = {0};
     archive_state_init(&a->state);
     a->journal_dir = strdup(o->journal);
+    strbuf_printf(&folder, "%s/refill", o->journal);
+    a->refill = strbuf_failed(&folder) ? NULL : refill_index_create(folder.p);
+    strbuf_fini(&folder);
     int r = init_wake(a);
+    if (r == 0 && !a->refill)
+        r = -ENOMEM;
     if (r == 0)
         r = selector_create(&o->select, clock_utc_ns(), &a->selector, why);
     if (r == 0)
@@ -451,6 +478,7 @@ void archiver_destroy(struct archiver *a)
         uint64_t number = a->number, settled = a->settled;
         while (number && read_some(a, number, settled))
             ;
+        (void)refill_index_write(a->refill); /* else it begins anew at the next start */
         int r = archive_flush(a->archive);
         if (r < 0)
             log_error("archive %s: %s; what is missing comes from the journal at the next start",
@@ -463,6 +491,7 @@ void archiver_destroy(struct archiver *a)
     lifeline_destroy(a->lifeline);
     selector_destroy(a->selector);
     archive_state_fini(&a->state);
+    refill_index_destroy(a->refill);
     mem_free(a->index);
     free(a->journal_dir);
     pthread_cond_destroy(&a->wake);
@@ -478,6 +507,34 @@ void archiver_settled(void *arg, uint64_t journal, uint64_t record)
     a->settled = record;
     pthread_cond_signal(&a->wake);
     pthread_mutex_unlock(&a->lock);
+}
+
+uint64_t archiver_safe(void *arg)
+{
+    struct archiver *a = arg;
+    pthread_mutex_lock(&a->lock);
+    uint64_t safe = a->safe;
+    pthread_mutex_unlock(&a->lock);
+    return safe;
+}
+
+void archiver_hurry(void *arg)
+{
+    struct archiver *a = arg;
+    pthread_mutex_lock(&a->lock);
+    a->is_hurried = true;
+    pthread_cond_signal(&a->wake);
+    pthread_mutex_unlock(&a->lock);
+}
+
+void archiver_keep(void *arg, uint64_t record)
+{
+    refill_index_keep(((struct archiver *)arg)->refill, record);
+}
+
+struct refill_index *archiver_index(struct archiver *a)
+{
+    return a->refill;
 }
 
 void archiver_state(void *arg, struct archived_state *out)

@@ -21,6 +21,7 @@ struct archiver_options {
 };
 
 struct archiver;
+struct refill_index;
 /* Opens the archive, and begins when archiver_settled says up to where. *why says what is wrong. */
 int archiver_create(const struct archiver_options *o, struct archiver **out, struct diag *why);
 /* Ends the thread; what is in memory is flushed. NULL is fine. After everybody who has views of the archive.
@@ -29,11 +30,15 @@ void archiver_destroy(struct archiver *a);
 
 /* For struct gateway_archive. */
 void archiver_settled(void *arg, uint64_t journal, uint64_t record);
+uint64_t archiver_safe(void *arg);
+void archiver_hurry(void *arg);
+void archiver_keep(void *arg, uint64_t record);
 void archiver_status(void *arg, struct args_writer *out);
 void archiver_state(void *arg, struct archived_state *out);
 void archiver_baseline(void *arg, const struct baseline_order *o);
 
 struct archive *archiver_archive(struct archiver *a); /* for view_reader_create */
+struct refill_index *archiver_index(struct archiver *a); /* which events the records that it read had */
 /* Calls fn on the archiver's thread, soon. Not after archiver_destroy; those that wait then are called. */
 void archiver_call(struct archiver *a, void (*fn)(void *arg, struct archive *archive), void *arg);
 

@@ -91,7 +91,8 @@ static void report(const struct collect *c)
     struct reorder_counts n;
     reorder_counts(c->order, &n);
     if (n.late)
-        say("%" PRIu64 " of %" PRIu64 " events came too late to stand in order; --wait gives them longer",
+        say("%" PRIu64 " of %" PRIu64
+            " events came too late to stand in order: they are behind later ones; --wait gives them longer",
             n.late, c->given);
     if (n.hurried)
         say("%" PRIu64 " of %" PRIu64 " events did not wait for others; --memory gives them room", n.hurried,
@@ -120,7 +121,10 @@ static int run(struct collect *c, const char *gateways)
     int r = code == EXIT_OK ? output_finish(c->to) : 0;
     if (!c->options->quiet)
         report(c);
-    return incoming_result(&c->in, r == -EPIPE || r == 0 ? code : EXIT_FAILED);
+    struct reorder_counts n;
+    reorder_counts(c->order, &n);
+    code = r == -EPIPE || r == 0 ? code : EXIT_FAILED;
+    return incoming_result(&c->in, code == EXIT_OK && n.late ? EXIT_PARTLY : code);
 }
 
 static int collect_run(void *state, struct operands gateways)
@@ -172,8 +176,8 @@ const struct verb verb_collect = {
                    "stopped. Each event is held for "
                    "`--wait`, so that earlier ones of other hosts can come before it. One that comes later "
                    "than that is written all "
-                   "the same, where it came: how many stand behind a later one is told at the end. What is "
-                   "held has a bound, "
+                   "the same, where it came: how many stand behind a later one is told at the end, and the "
+                   "command ends with 4 then. What is held has a bound, "
                    "`--memory`: over it the earliest are written without waiting, and counted.\n"
                    "A gateway that does not answer, or no longer, is reported and dialled until it does; its "
                    "events go on where they "

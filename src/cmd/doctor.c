@@ -417,7 +417,14 @@ static void check_status(struct doctor *d)
     uint64_t bytes = args_uint(end.args, "journal.bytes", 0), max = args_uint(end.args, "journal.max", 0);
     uint64_t forced = args_uint(end.args, "journal.forced", 0);
     uint64_t overflow = args_uint(end.args, "datagrams.overflow", 0);
-    if (forced)
+    uint64_t held = args_uint(end.args, "journal.held", 0);
+    if (max && held >= max / 4 * 3)
+        find(d, RESULT_PROBLEM, "journal",
+             "see why the archive can't write: its log, its disk (`gridline archive stat`)",
+             "the archive has not written %" PRIu64 " of its %" PRIu64
+             " MiB: samples are dropped, and at the limit events are refused and wait at their senders",
+             held >> 20, max >> 20);
+    else if (forced)
         find(d, RESULT_WARNING, "journal", "raise its limit (`journal_max`), or look at who reads it",
              "%" PRIu64 " records gave way before everybody had read them", forced);
     else if (max)

@@ -8,6 +8,7 @@
 #include "cmd/archiver.h"
 #include "cmd/gateway_verb.h"
 #include "cmd/gateway_viewer.h"
+#include "cmd/refill.h"
 #include "cmd/manual.h"
 #include "cmd/program.h"
 #include "gateway/config.h"
@@ -126,6 +127,7 @@ static struct ldap_directory_options ldap_options(const struct gateway_config *c
 struct archive_part {
     struct archiver *archiver; /* NULL = there is none */
     struct queries *queries;
+    struct refill *refill;
     struct gateway_archive ops;
 };
 
@@ -155,8 +157,15 @@ static int open_archive(const struct gateway_config *c, struct archive_part *p, 
     r = queries_create(&q, &p->queries, why);
     if (r < 0)
         return r;
+    p->refill = refill_create(archiver_archive(p->archiver), archiver_index(p->archiver));
+    if (!p->refill)
+        return diag_set(why, -ENOMEM, 0, "%s", err_text(-ENOMEM));
     p->ops = (struct gateway_archive){.query = queries_ops(p->queries),
                                       .settled = archiver_settled,
+                                      .safe = archiver_safe,
+                                      .hurry = archiver_hurry,
+                                      .keep = archiver_keep,
+                                      .refill = refill_ops(p->refill),
                                       .status = archiver_status,
                                       .state = archiver_state,
                                       .baseline = archiver_baseline,
@@ -168,6 +177,7 @@ static int open_archive(const struct gateway_config *c, struct archive_part *p, 
 static void close_archive(const struct archive_part *p)
 {
     queries_destroy(p->queries);
+    refill_destroy(p->refill);
     archiver_destroy(p->archiver);
 }
 
@@ -207,6 +217,7 @@ static struct gateway_options gateway_options(const struct gateway_config *c)
                                     .http_log = c->http_log,
                                     .journal = c->journal,
                                     .journal_max = c->journal_max,
+                                    .journal_hold = c->journal_hold,
                                     .lease_ns = c->lease_ms * INT64_C(1000000),
                                     .renew_ns = c->renew_ms * INT64_C(1000000),
                                     .ledger_file = c->ledger_file,

@@ -46,7 +46,8 @@ int incoming_open(struct incoming *in, const struct incoming_options *o, const c
                                             .period = o->period,
                                             .from = o->from,
                                             .durable = o->durable,
-                                            .queue = o->queue};
+                                            .queue = o->queue,
+                                            .hold = o->hold};
     const struct gridline_consumer_options c = {
         .size = sizeof c, .gateways = gateways, .identity = o->identity, .prog = prog};
     in->options = o;
@@ -119,6 +120,10 @@ static bool on_notice(struct incoming *in, const struct gridline_item *item)
         return false;
     case GRIDLINE_ITEM_CONNECTED:
         in->has_connected = true;
+        return false;
+    case GRIDLINE_ITEM_SUBSCRIBED:
+        if (*gridline_item_text(item))
+            say_of(in, item, gridline_item_text(item));
         return false;
     case GRIDLINE_ITEM_BROKEN:
     case GRIDLINE_ITEM_RETRY:

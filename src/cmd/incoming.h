@@ -12,7 +12,8 @@
 /* The struct with a command's options begins with this. */
 struct incoming_options {
     const char *gateway, *identity;
-    const char *events, *host, *where, *on_change, *cross, *delta, *every, *period, *from, *durable, *queue;
+    const char *events, *host, *where, *on_change, *cross, *delta, *every, *period, *from, *durable, *hold,
+        *queue;
     const char *format, *output;
     uint64_t count;
     int64_t timeout_ns;

@@ -33,7 +33,7 @@ struct reorder {
     struct held *first, *last;
     uint64_t number;
     int64_t limit_ns; /* what stands up to here has waited long enough */
-    int64_t given_ns; /* the time of the last one given */
+    int64_t given_ns; /* the latest time given; of a clock that is ahead, when it came */
     struct reorder_counts counts;
     struct event run[RUN_MAX];
     struct held *done[RUN_MAX]; /* whose events they are */
@@ -184,7 +184,7 @@ static size_t take(struct reorder *r)
         r->counts.hurried += r->heap[0].time_ns > r->limit_ns;
         struct entry e = pop(r);
         r->counts.late += e.event->time_ns < r->given_ns;
-        r->given_ns = e.event->time_ns;
+        r->given_ns = e.time_ns > r->given_ns ? e.time_ns : r->given_ns;
         r->run[n] = *e.event;
         r->done[n++] = e.held;
     }

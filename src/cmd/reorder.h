@@ -25,7 +25,7 @@ struct reorder;
 
 struct reorder_counts {
     uint64_t given;
-    uint64_t late;    /* of them: right behind one with a later time */
+    uint64_t late;    /* of them: behind one with a later time */
     uint64_t hurried; /* of them: did not wait, for want of memory */
 };
 

@@ -120,6 +120,9 @@ static const struct option_spec tail_options[] = {
         0, "durable", OPTION_TEXT, "NAME", durable,
         "the gateway keeps the place under this name: the next `tail` with it goes on behind what was "
         "written, and nothing is dropped meanwhile; `--count` ends it with the batch that has the N-th"),
+    INCOMING_OPTION(0, "hold", OPTION_TEXT, "SIZE", hold,
+                    "with `--durable`: how large the gateway's journal may grow for it while nobody reads; "
+                    "beyond, what it missed comes from the archive (default and most: `journal_hold`)"),
     {0},
 };
 

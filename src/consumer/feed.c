@@ -60,6 +60,7 @@ static void add_options(struct subscription *to, const struct gridline_subscript
     add_option(to, "period", s->period);
     add_option(to, "durable", s->durable);
     add_option(to, "queue", s->queue);
+    add_option(to, "hold", s->hold);
     to->is_durable = is_given(s->durable);
     to->is_exact =
         !is_given(s->on_change) && !is_given(s->cross) && !is_given(s->delta) && !is_given(s->every);

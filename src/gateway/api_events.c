@@ -391,7 +391,7 @@ static bool read_options(struct http_request *r, struct stream *s, struct subscr
             http_problem(
                 r, 400,
                 "%.*s is no parameter here; there are event, host, where, on_change, cross, delta, every, "
-                "period, format, from, queue, durable, count, timeout, positions",
+                "period, format, from, queue, durable, hold, count, timeout, positions",
                 SLICE_ARG(r->query.params[i].name));
             return false;
         }
@@ -426,6 +426,8 @@ static void begin(struct http_request *r, struct stream *s, const struct subscri
     }
     (void)api_position_print(position, s->journal, at);
     http_set_header(r, "Gridline-Position", position);
+    if (why.message[0]) /* less than was asked for */
+        http_set_header(r, "Gridline-Notice", why.message);
     http_start(r, 200, formats[s->format].mime);
     if (s->format == STREAM_XML)
         http_send(r, SLICE_LIT("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n"

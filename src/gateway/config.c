@@ -227,6 +227,24 @@ static void check_ldap(struct config_load *l, const struct gateway_config *c)
             *c->ldap_bind_dn ? others[1] : others[2], "ldap.bind_dn and ldap.password_file go together");
 }
 
+/* Between two flushes the newest rows of the archive are in the journal only: up to archive.memory of them,
+ * in the three quarters of the journal that samples may fill (store.h). */
+static void check_journal(struct config_load *l, struct gateway_config *c)
+{
+    const struct config_entry *entry = given_find(&l->root, "journal_max");
+    const uint64_t mib = 1 << 20;
+    uint64_t need = (c->archive.memory / 3 * 4 + mib - 1) / mib;
+    if (*c->archive.dir && c->journal_max < need * mib)
+        (void)config_problem(l, -EINVAL, origin_of(entry), "journal_max",
+                             "the archive keeps up to %" PRIu64
+                             "MiB of new rows in memory between two flushes (archive.memory), and until then "
+                             "the journal has to hold them: it needs %" PRIu64
+                             "MiB; raise journal_max, or set archive.memory to %" PRIu64 "KiB",
+                             c->archive.memory / mib, need, c->journal_max / 4 * 3 / 1024);
+    if (!given_find(&l->root, "journal_hold"))
+        c->journal_hold = c->journal_max;
+}
+
 static void make_gateway(struct config_load *l, struct gateway_config *c)
 {
     size_t problems = l->problems;
@@ -243,6 +261,7 @@ static void make_gateway(struct config_load *l, struct gateway_config *c)
     check_http(l, c);
     check_udp(l, c, check_listen(l, c));
     check_lease(l, c);
+    check_journal(l, c);
     check_ldap(l, c);
     c->ledger_file = *c->ledger_file ? c->ledger_file : NULL;
     c->ready_file = *c->ready_file ? c->ready_file : NULL;
@@ -372,7 +391,8 @@ void gateway_config_destroy(struct gateway_config *c)
 void gateway_config_show(const struct gateway_config *c, enum config_form form, bool with_origins,
                          struct strbuf *out)
 {
-    char renew[24];
+    char renew[24], hold[24];
+    (void)snprintf(hold, sizeof hold, "%" PRIu64, c->journal_hold);    /* fits */
     (void)snprintf(renew, sizeof renew, "%" PRIu32 "ms", c->renew_ms); /* fits */
     if (c->renew_ms % 1000 == 0)
         (void)snprintf(renew, sizeof renew, "%" PRIu32 "s", c->renew_ms / 1000); /* fits */
@@ -382,6 +402,7 @@ void gateway_config_show(const struct gateway_config *c, enum config_form form, 
                                                {"run_dir", c->run_dir},
                                                {"state_dir", c->state_dir},
                                                {"journal", c->journal},
+                                               {"journal_hold", hold},
                                                {"archive.dir", c->archive.dir},
                                                {"lease.renew", renew},
                                                {NULL, NULL}};

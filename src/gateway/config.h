@@ -51,6 +51,7 @@ struct gateway_config {
     const char *run_dir;
     const char *journal; /* default state_dir/journal */
     uint64_t journal_max;
+    uint64_t journal_hold; /* of a durable subscription; default journal_max */
     const char *identity; /* folder (net/tls.h); "" = no TLS */
     bool is_insecure;     /* other hosts may be spoken to without TLS */
     uint8_t escapes;      /* enum escapes: of lines of ULM and BP */

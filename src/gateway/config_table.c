@@ -390,7 +390,18 @@ static const struct config_key gateway_keys[] = {
      .default_text = "1GiB",
      .min = "1MiB",
      .max = "1TiB",
-     .help = "how large the journal may grow; then the oldest gives way"},
+     .help =
+         "how large the journal may grow. Then the oldest gives way, but nothing that the archive has not "
+         "written yet: when that takes all of it, samples are dropped and new events refused, which wait "
+         "at their senders. At least 4/3 of archive.memory where there is an archive"},
+    {.name = "journal_hold",
+     .type = CONFIG_SIZE,
+     .offset = GATEWAY(journal_hold),
+     .min = "1MiB",
+     .max = "1TiB",
+     .help = "how large the journal may grow for a durable subscription whose consumer is away, or slow. "
+             "Beyond that, and journal_max, the oldest gives way, and the subscription gets it from the "
+             "archive. Default: journal_max"},
     {.name = "connections_max",
      .type = CONFIG_COUNT,
      .offset = GATEWAY(connections_max),

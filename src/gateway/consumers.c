@@ -77,9 +77,11 @@ static int open_subscriptions(struct consumers *c, struct diag *why)
 {
     const struct subscriptions_options options = {.base = c->options.base,
                                                   .journal = c->options.journal,
+                                                  .refill = c->options.refill,
                                                   .settled = c->options.last_record,
                                                   .cursors = c->options.cursors,
                                                   .classes = c->options.classes,
+                                                  .hold_max = c->options.hold_max,
                                                   .on_demand = on_demand,
                                                   .arg = c};
     c->subscriptions = subscriptions_create(&options);

@@ -26,9 +26,11 @@ struct consumers_options {
     const struct access *access;
     const struct ledger *ledger;
     const char *journal;
+    const struct replay_refill *refill; /* NULL = none */
     const char *demand;   /* standing requests (gateway_config); NULL = none */
     uint64_t last_record; /* of it */
     struct cursors *cursors;
+    uint64_t hold_max; /* subscriptions_options */
     const struct latest_options *latest;
     const struct summary_options *summary;
     const char *domain, *expect; /* of the directory: directory_feed.h */

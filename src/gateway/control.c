@@ -37,6 +37,7 @@ struct listing {
     uint64_t number;             /* what `after` says; 0 = not in use */
     struct control_asker *asker; /* NULL: has left */
     struct rows_list list;
+    bool has_cursors; /* they come behind it */
 };
 
 struct added {
@@ -61,6 +62,7 @@ struct control {
     struct strbuf block;
     struct workers *workers;
     const struct directory *directory;     /* NULL = none */
+    const struct cursors *cursors;         /* the same */
     const struct gateway_archive *archive; /* NULL = none */
     const struct class_source *classes;    /* the same */
     struct ledger *ledger;
@@ -179,7 +181,10 @@ static void reply_accounts(struct control *c, const struct frame_control *q, str
     struct archived_state archived;
     if (c->archive)
         c->archive->state(c->archive->arg, &archived);
-    if (rows_of_accounts(&l->list, c->ledger, c->workers, c->archive ? &archived : NULL, &out, &end) < 0)
+    int r = rows_of_accounts(&l->list, c->ledger, c->workers, c->archive ? &archived : NULL, &out, &end);
+    if (r == 0 && !end.has_more && l->has_cursors && c->cursors && c->replying)
+        r = rows_of_cursors(c->cursors, &out, &end);
+    if (r < 0)
         control_reply_text(c->replying, q->request, CONTROL_FAILED, "the gateway is out of memory");
     else
         end_page(c, q->request, &end, l->number);
@@ -197,6 +202,8 @@ static void reply_ledger(struct control *c, const struct frame_control *q, struc
         return;
     }
     int r = after ? 0 : rows_list_init(&l->list, c->ledger, c->workers, patterns, view);
+    if (!after)
+        l->has_cursors = patterns.n == 0 && access_view_is_whole(view);
     if (r == 0 && (l->list.n || patterns.n == 0)) {
         reply_accounts(c, q, l);
         return;
@@ -382,6 +389,11 @@ struct control *control_create(struct event_base *base, struct workers *workers,
 void control_set_directory(struct control *c, const struct directory *d)
 {
     c->directory = d;
+}
+
+void control_set_cursors(struct control *c, const struct cursors *cursors)
+{
+    c->cursors = cursors;
 }
 
 void control_set_archive(struct control *c, const struct gateway_archive *a)

@@ -75,6 +75,7 @@ struct control_verb {
 };
 
 struct control;
+struct cursors;
 struct directory;
 struct gateway_archive;
 struct class_source;
@@ -93,6 +94,9 @@ void control_destroy(struct control *c);                                  /* NUL
 
 /* Rows of hosts have what the directory knows of them from now on. Borrowed; NULL = none. */
 void control_set_directory(struct control *c, const struct directory *d);
+/* The ledger has a row for each durable subscription that lost records of the journal from now on. The same.
+ */
+void control_set_cursors(struct control *c, const struct cursors *cursors);
 /* Rows of the ledger say whose streams are too many for the archive from now on. The same. */
 void control_set_archive(struct control *c, const struct gateway_archive *a);
 /* Questions take fields by these classes from now on. The same. */

@@ -23,6 +23,7 @@
 #include "gateway/control_choose.h"
 
 #include <errno.h>
+#include <inttypes.h>
 
 enum {
     SLICE_TARGETS = 128,    /* a turn of the loop */
@@ -56,6 +57,7 @@ struct order {
     struct args_writer forward;   /* what the workers get */
     struct args_writer settings;  /* worker.set: the part of it that is kept */
     uint32_t lease_ms;
+    uint64_t asked_timeout_ms, asked_lease_ms; /* before they were clamped */
     bool is_dry;
     struct target *targets; /* by id */
     size_t n, at;           /* at: of the pump */
@@ -283,6 +285,14 @@ static void tell_done(struct order *o, enum control_status status)
                                                                  .status = (uint16_t)status});
 }
 
+/* Says to the asker that it did not get what it asked for. asked_ms 0: it did not ask. */
+static void add_clamped(struct strbuf *text, const char *what, uint64_t asked_ms, uint32_t given_ms)
+{
+    if (asked_ms && asked_ms != given_ms)
+        strbuf_printf(text, "; %s: asked for %" PRIu64 " ms, given %" PRIu32 " ms: the %s is that", what,
+                      asked_ms, given_ms, asked_ms < given_ms ? "least" : "most");
+}
+
 static void finish(struct order *o)
 {
     struct orders *all = o->all;
@@ -294,12 +304,15 @@ static void finish(struct order *o)
 
     enum control_status status = verdict(o);
     struct args_writer *row = &all->row;
-    char text[80];
-    int n = snprintf(text, sizeof text, "%zu of %zu", o->ends[CONTROL_DONE], o->n);
+    struct strbuf text = {0};
+    strbuf_printf(&text, "%zu of %zu", o->ends[CONTROL_DONE], o->n);
+    add_clamped(&text, "lease", o->asked_lease_ms, o->lease_ms);
+    add_clamped(&text, "timeout", o->asked_timeout_ms, o->timeout_ms);
     args_writer_reset(row);
     args_add_uint(row, "asked", o->n);
     args_add_uint(row, "done", o->ends[CONTROL_DONE]);
-    control_reply(o->asker, o->asked_as, status, args_of(row), slice_of(text, n > 0 ? (size_t)n : 0));
+    control_reply(o->asker, o->asked_as, status, args_of(row), strbuf_slice(&text));
+    strbuf_fini(&text);
     tell_done(o, status);
     destroy(o);
 }
@@ -453,8 +466,10 @@ static struct order *make_order(struct orders *all, struct control_asker *asker,
     o->verb = verb;
     o->kind = kind;
     o->asked_as = q->request;
+    o->asked_timeout_ms = timeout;
     o->timeout_ms = (uint32_t)(timeout > TIMEOUT_MAX_MS ? TIMEOUT_MAX_MS : timeout ? timeout : 1);
-    o->lease_ms = (uint32_t)(kind != ORDER_SET ? 0 : lease > UINT32_MAX ? UINT32_MAX : lease);
+    o->asked_lease_ms = kind == ORDER_SET ? lease : 0;
+    o->lease_ms = o->asked_lease_ms ? worker_lease_ms(o->asked_lease_ms) : 0;
     o->is_dry = is_true(args_value(q->args, "dry_run"));
     strbuf_add_slice(&o->workers, args_text(q->args, "workers"));
     strbuf_add_slice(&o->where, args_text(q->args, "where"));

@@ -3,6 +3,7 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
+#include "gateway/cursors.h"
 #include "gateway/row_filter.h"
 
 #include <errno.h>
@@ -412,4 +413,30 @@ int rows_of_accounts(struct rows_list *list, const struct ledger *l, struct work
             list->at++;
     }
     return page_end(&p);
+}
+
+int rows_of_cursors(const struct cursors *c, const struct rows_out *out, struct rows_end *end)
+{
+    struct args_writer row = {0};
+    bool is_heard = true;
+    for (size_t i = 0; i < c->n && is_heard && !strbuf_failed(&row.list); i++) {
+        const struct cursor_mark *m = &c->all[i];
+        char producer[sizeof "durable:" + CURSOR_NAME_MAX];
+        if (m->is_removed || m->gone == 0)
+            continue;
+        (void)snprintf(producer, sizeof producer, "durable:%s", m->name); /* fits */
+        args_writer_reset(&row);
+        args_add_text(&row, "producer", slice_str(producer));
+        args_add_text(&row, "class", SLICE_LIT("events"));
+        args_add_text(&row, "state", SLICE_LIT("cursor"));
+        args_add_uint(&row, "gone_records", m->gone);
+        args_add_uint(&row, "refilled", m->refilled);
+        args_add_uint(&row, "lost", m->lost);
+        args_add_uint(&row, "gap_records", m->lost_records);
+        end->rows++;
+        is_heard = out->take(out->arg, args_of(&row));
+    }
+    int r = strbuf_failed(&row.list) ? -ENOMEM : 0;
+    args_writer_fini(&row);
+    return r;
 }

@@ -44,6 +44,8 @@ struct rows_source {
 int rows_of_hosts(const struct rows_source *from, struct choice *choice, uint64_t after,
                   const struct rows_out *out, struct rows_end *end);
 
+struct cursors;
+
 struct rows_account {
     struct frame_origin origin;
     uint32_t worker; /* whose producer it is; 0 = no worker's */
@@ -65,5 +67,7 @@ void rows_list_fini(struct rows_list *list);
  * too many for it is said, too; NULL = there is no archive. -ENOMEM. */
 int rows_of_accounts(struct rows_list *list, const struct ledger *l, struct workers *ws,
                      const struct archived_state *archived, const struct rows_out *out, struct rows_end *end);
+/* Behind the last of them: durable subscriptions that records of the journal gave way to. -ENOMEM. */
+int rows_of_cursors(const struct cursors *c, const struct rows_out *out, struct rows_end *end);
 
 #endif

@@ -60,6 +60,47 @@ void cursors_remove(struct cursor_mark *m)
     m->owner = NULL;
 }
 
+uint64_t cursors_passed(const struct cursor_mark *m)
+{
+    bool is_whole = m->position.part == UINT32_MAX && m->position.event == UINT32_MAX;
+    return is_whole || m->position.record == 0 ? m->position.record : m->position.record - 1;
+}
+
+size_t cursors_holds(const struct cursors *c, uint64_t bytes, struct journal_hold *out)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < c->n; i++)
+        if (!c->all[i].is_removed)
+            out[n++] =
+                (struct journal_hold){cursors_passed(&c->all[i]), c->all[i].hold ? c->all[i].hold : bytes};
+    return n;
+}
+
+void cursors_set_bytes(struct cursors *c, const struct journal_hold *bytes, size_t n)
+{
+    for (size_t i = 0; i < c->n; i++)
+        for (size_t k = 0; k < n; k++)
+            if (bytes[k].number == cursors_passed(&c->all[i]))
+                c->all[i].lag_bytes = bytes[k].bytes;
+}
+
+void cursors_note_first(struct cursors *c, uint64_t first, void (*fn)(void *arg, struct cursor_mark *m),
+                        void *arg)
+{
+    for (size_t i = 0; i < c->n; i++) {
+        struct cursor_mark *m = &c->all[i];
+        uint64_t known = m->gone_to > cursors_passed(m) ? m->gone_to : cursors_passed(m);
+        if (first <= cursors_passed(m) + 1)
+            m->gone_told = false;
+        if (m->is_removed || first <= known + 1)
+            continue;
+        m->gone += first - 1 - known;
+        m->gone_to = first - 1;
+        m->is_dirty = true;
+        fn(arg, m);
+    }
+}
+
 void cursors_name_journal(struct cursors *c)
 {
     if (c->journal)
@@ -85,6 +126,11 @@ static void put_record(struct strbuf *out, const struct cursor_mark *m)
     strbuf_add_u64(out, (uint64_t)m->used_ns);
     strbuf_add_char(out, m->is_removed);
     strbuf_add_u64(out, m->who);
+    strbuf_add_text(out, slice_str(m->holder));
+    const uint64_t numbers[] = {m->hold, m->gone,         m->gone_to, m->refilled,
+                                m->lost, m->lost_records, m->read_to};
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
+        strbuf_add_u64(out, numbers[i]);
 }
 
 /* false: it stays dirty. */
@@ -125,7 +171,11 @@ int cursors_restore(struct cursors *c, struct slice record)
     int64_t used = (int64_t)cursor_u64(&k);
     bool is_gone = cursor_u8(&k) != 0;
     uint64_t who = cursor_left(&k) ? cursor_u64(&k) : 0;
-    if (k.bad)
+    struct slice holder = cursor_left(&k) ? cursor_text(&k) : SLICE_LIT("");
+    uint64_t numbers[7] = {0};
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers && cursor_left(&k); i++)
+        numbers[i] = cursor_u64(&k);
+    if (k.bad || holder.n > CURSOR_HOLDER_MAX)
         return E_PROTO;
     if (name.n == 0) {
         c->journal = at.record;
@@ -137,6 +187,15 @@ int cursors_restore(struct cursors *c, struct slice record)
         return is_gone ? 0 : E_PROTO;
     m->position = at;
     m->who = who;
+    memcpy(m->holder, holder.p, holder.n);
+    m->holder[holder.n] = '\0';
+    m->hold = numbers[0];
+    m->gone = numbers[1];
+    m->gone_to = numbers[2];
+    m->refilled = numbers[3];
+    m->lost = numbers[4];
+    m->lost_records = numbers[5];
+    m->read_to = numbers[6];
     m->is_removed = is_gone;
     m->is_dirty = false;
     return 0;

@@ -107,12 +107,55 @@ static void tell_archive(struct gateway *g, uint64_t last)
         g->options.archive->settled(g->options.archive->arg, g->cursors.journal, last);
 }
 
+static uint64_t journal_hold(const struct gateway *g)
+{
+    return g->options.journal_hold ? g->options.journal_hold : store_max(g->store);
+}
+
+static void on_gone(void *arg, struct cursor_mark *m)
+{
+    const struct gateway *g = arg;
+    if (m->gone_told)
+        return;
+    m->gone_told = true;
+    log_error("durable subscription %s: the journal is larger than it may hold (%" PRIu64
+              " bytes): records up to %" PRIu64 " gave way before it had read them, as will more; %s",
+              m->name, m->hold ? m->hold : journal_hold(g), m->gone_to,
+              g->options.archive ? "it gets their events from the archive" : "their events are lost to it");
+}
+
+/* Says who still needs which records of the journal. The archive is asked to flush when half of the journal
+ * is not safe without it. */
+static void hold_journal(struct gateway *g)
+{
+    const struct gateway_archive *a =
+        g->options.archive && g->options.archive->safe ? g->options.archive : NULL;
+    struct journal_hold holds[CURSORS_MAX];
+    struct store_readers readers = {.has_archive = a != NULL,
+                                    .archive = a ? a->safe(a->arg) : 0,
+                                    .others = holds,
+                                    .n_others = cursors_holds(&g->cursors, journal_hold(g), holds)};
+    struct store_stats now;
+    store_hold(g->store, &readers);
+    store_stats(g->store, &now);
+    cursors_set_bytes(&g->cursors, now.others, now.n_others);
+    cursors_note_first(&g->cursors, now.first, on_gone, g);
+    uint64_t lowest = UINT64_MAX;
+    for (size_t i = 0; i < readers.n_others; i++)
+        lowest = holds[i].number < lowest ? holds[i].number : lowest;
+    if (a && a->keep)
+        a->keep(a->arg, lowest);
+    if (a && now.archived == readers.archive && store_held(g->store) > store_max(g->store) / 2)
+        a->hurry(a->arg);
+}
+
 static void on_group(void *arg, uint64_t last)
 {
     struct gateway *g = arg;
     if (g->consumers)
         consumers_flush(g->consumers, last);
     tell_archive(g, last);
+    hold_journal(g);
 }
 
 static void on_observe(evutil_socket_t fd, short what, void *arg)
@@ -125,7 +168,11 @@ static void on_observe(evutil_socket_t fd, short what, void *arg)
 static void on_store(void *arg, int r)
 {
     const struct gateway *g = arg;
-    if (r < 0)
+    if (r == -EDQUOT)
+        log_error("journal %s: %s: senders are told to wait, samples are dropped and counted; look at the "
+                  "archive (`gridline doctor`)",
+                  g->options.journal, ingest_behind);
+    else if (r < 0)
         log_error("journal %s: %s: senders are told to wait", g->options.journal, err_text(r));
     else
         log_info("journal %s: takes events again", g->options.journal);
@@ -143,7 +190,7 @@ static void on_forced(void *arg, uint64_t records)
     struct gateway *g = arg;
     if (!g->has_forced)
         log_error("journal %s: full: %" PRIu64
-                  " records gave way that no consumer has read, as will more; the ledger "
+                  " records gave way before every reader had passed them, as will more; the ledger "
                   "counts them",
                   g->options.journal, records);
     g->has_forced = true;
@@ -239,6 +286,7 @@ static void add_journal_counts(const struct gateway *g, struct args_writer *out)
     args_add_uint(out, "journal.bytes", s.bytes);
     args_add_uint(out, "journal.max", g->options.journal_max ? g->options.journal_max : UINT64_C(1) << 30);
     args_add_uint(out, "journal.segments", s.segments);
+    args_add_uint(out, "journal.held", store_held(g->store));
     args_add_uint(out, "journal.forced", g->ledger.forced);
     args_add_uint(out, "journal.checkpoints", s.checkpoints);
     args_add_uint(out, "journal.checkpoint_faults", s.checkpoint_faults);
@@ -344,6 +392,7 @@ static void on_tick(evutil_socket_t fd, short what, void *arg)
     }
     door_tick(g->door, clock_utc_ns());
     consumers_tick(g->consumers, clock_mono_ns());
+    hold_journal(g);
     (void)cursors_write(&g->cursors, write_cursor, g); /* what there is no room for waits for the next tick */
     own_denials_rest(g->own);
     own_flush(g->own);
@@ -535,6 +584,10 @@ static int open_store(struct gateway *g, struct diag *why)
         r = g->ingest ? ingest_restore(g->ingest) : -ENOMEM;
         cursors_name_journal(&g->cursors);
     }
+    if (r == 0) { /* nothing gives way before the archive has said how far it is */
+        tell_archive(g, ingest_settled(g->ingest));
+        hold_journal(g);
+    }
     if (r == 0) {
         g->own = own_create(g->ingest);
         r = g->own ? 0 : -ENOMEM;
@@ -588,6 +641,8 @@ static int open_loop(struct gateway *g, struct diag *why)
         g->streams = stream_loop_create(g->base);
         g->control = control_create(g->base, g->workers, &g->ledger, &control_callbacks, g);
     }
+    if (g->control)
+        control_set_cursors(g->control, &g->cursors);
     bool is_made =
         is_good && g->commit && g->complete && g->stop && g->tick && g->observe && g->streams && g->control;
     if (!is_made || event_add(g->complete, NULL) < 0)
@@ -660,9 +715,12 @@ static int open_consumers(struct gateway *g, struct diag *why)
                                               .own = g->own,
                                               .access = g->access,
                                               .journal = g->options.journal,
+                                              .refill =
+                                                  g->options.archive ? g->options.archive->refill : NULL,
                                               .demand = g->options.demand,
                                               .last_record = ingest_settled(g->ingest),
                                               .cursors = &g->cursors,
+                                              .hold_max = journal_hold(g),
                                               .ledger = &g->ledger,
                                               .latest = &g->options.latest,
                                               .summary = &g->options.summary,
@@ -798,7 +856,7 @@ int gateway_run(struct gateway *g)
     if (observers_has_any(g->observers) && event_add(g->observe, &each_second) < 0)
         return -ENOMEM;
     own_gateway_state(g->own, LEVEL_NOTICE, "started", "");
-    tell_archive(g, ingest_settled(g->ingest));
+    hold_journal(g);
     g->ledger_at_ns = clock_mono_ns() + g->options.ledger_every_ns;
     start_tick(g, clock_boot_ns());
     if (event_base_dispatch(g->base) < 0)

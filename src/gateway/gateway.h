@@ -20,12 +20,21 @@ struct args_writer;
 struct http_assets;
 struct class_source;
 struct query_ops;
+struct replay_refill;
 
 /* An archive beside the gateway, which knows no more of it (cmd/archiver.h). On the loop. */
 struct gateway_archive {
     const struct query_ops *query; /* SQL (event/query.h); NULL = none */
     /* Everything up to this record of the journal of that number is settled; also once at start. */
     void (*settled)(void *arg, uint64_t journal, uint64_t record);
+    /* Up to this record of that journal everything survives kill -9 without the journal; 0 = not known yet.
+     * Grows on its own. NULL = the archive keeps nothing back. */
+    uint64_t (*safe)(void *arg);
+    /* The journal gets full of what is not safe: write it down soon. NULL with safe. */
+    void (*hurry)(void *arg);
+    /* Records up to this one are not asked of refill any more; UINT64_MAX: none will be. NULL with refill. */
+    void (*keep)(void *arg, uint64_t record);
+    const struct replay_refill *refill; /* deleted records, from the archive (replay.h); NULL = none */
     /* Named numbers, for `status`. */
     void (*status)(void *arg, struct args_writer *out);
     /* What it holds. */
@@ -54,6 +63,7 @@ struct gateway_options {
     bool http_log;              /* a line for each request */
     const char *journal;        /* directory */
     uint64_t journal_max;       /* bytes; 0 = 1 GiB */
+    uint64_t journal_hold;      /* bytes that a durable subscription may keep of it at most */
     int64_t lease_ns, renew_ns; /* 0 = 30 s and 10 s */
     const char *ledger_file;    /* JSON, replaced as a whole; NULL = none */
     int64_t ledger_every_ns;    /* how often `ledger` events are made */

@@ -18,6 +18,8 @@
 
 #include <errno.h>
 
+const char ingest_behind[] = "the journal is at its limit (journal_max) until the archive has caught up";
+
 static uint32_t utc_s(void)
 {
     return (uint32_t)(clock_utc_ns() / NS_PER_S);
@@ -77,12 +79,16 @@ void ingest_destroy(struct ingest *in)
     mem_free(in);
 }
 
-/* Tells the owner when the store's state changes. */
+/* Tells the owner when the store's state changes. Refusals because the archive is behind are over when half
+ * of the journal is free again: near the limit they come and go with every flush. */
 void ingest_note_store(struct ingest *in, int r)
 {
     if ((r < 0) == in->is_failing)
         return;
+    if (r == 0 && in->is_behind && store_held(in->store) > store_max(in->store) / 2)
+        return;
     in->is_failing = r < 0;
+    in->is_behind = r == -EDQUOT;
     if (in->options.on_store)
         in->options.on_store(in->options.arg, r);
 }
@@ -132,7 +138,9 @@ static void refuse_arrival(struct ingest *in, const struct arrival *a, uint32_t 
         ingest_note_store(in, r);
     if (a->source)
         refuse(a->source, &a->origin, a->first, a->count, reason, is_never ? 0 : INGEST_RETRY_MS,
-               r == -ESTALE ? "older than what is remembered" : err_text(r));
+               r == -ESTALE   ? "older than what is remembered"
+               : r == -EDQUOT ? ingest_behind
+                              : err_text(r));
 }
 
 void ingest_begin(struct ingest *in)
@@ -148,8 +156,11 @@ void ingest_begin(struct ingest *in)
 
 int ingest_append(struct ingest *in, enum store_type type, struct slice payload)
 {
+    int r = store_check_room(in->store, ROOM_RECORDS);
+    if (r < 0)
+        return r;
     ingest_begin(in);
-    int r = store_append(in->store, type, payload);
+    r = store_append(in->store, type, payload);
     if (r == 0)
         ingest_turn(in)->has_records = true;
     return r;
@@ -217,12 +228,12 @@ static int append_missing(struct ingest *in, struct arrival *a, uint32_t *fresh)
     return 0;
 }
 
-int ingest_check_room(struct ingest *in)
+int ingest_check_room(struct ingest *in, enum store_room room)
 {
     const struct turn *t = ingest_turn(in);
     bool is_full = store_filled(in->store) >= INGEST_GROUP_MAX || t->batch_bytes >= INGEST_BATCH_MAX ||
                    t->n >= INGEST_ENTRIES_MAX;
-    return is_full ? -ENOBUFS : 0;
+    return is_full ? -ENOBUFS : store_check_room(in->store, room);
 }
 
 bool ingest_is_writing(const struct ingest *in)
@@ -232,7 +243,7 @@ bool ingest_is_writing(const struct ingest *in)
 
 bool ingest_has_room(struct ingest *in)
 {
-    return ingest_check_room(in) == 0;
+    return ingest_check_room(in, ROOM_EVENTS) == 0;
 }
 
 bool ingest_is_crowded(struct ingest *in)
@@ -361,7 +372,7 @@ static bool may_be_forgotten(const struct ingest *in, const struct arrival *a)
 static void take(struct ingest *in, struct arrival *a)
 {
     uint32_t fresh = 0;
-    int r = ingest_check_room(in);
+    int r = ingest_check_room(in, ROOM_EVENTS);
     if (r == 0)
         r = reserve_entry(ingest_turn(in));
     if (r == 0 && ingest_is_none(&a->origin)) {
@@ -467,7 +478,7 @@ static void take_lines(struct ingest *in, struct arrival *a)
     if (r < 0)
         block_writer_reset(in->writer);
     if (r == 0)
-        r = ingest_check_room(in);
+        r = ingest_check_room(in, ROOM_EVENTS);
     if (r == 0)
         r = reserve_entry(ingest_turn(in));
     if (r == 0)

@@ -55,12 +55,16 @@ struct ingest_source {
     uint64_t behind_seq;
 };
 
+/* What a sender is told with -EDQUOT. */
+extern const char ingest_behind[];
+
 struct ingest_options {
     /* Called with each batch once it is in the journal, in order, and where it is; NULL = not. on_group comes
      * behind those that were synced together, with the last record of that group. */
     void (*on_batch)(void *arg, const struct batch *b, struct position at);
     void (*on_group)(void *arg, uint64_t last);
-    /* Called when the store begins to refuse (r < 0) and when it takes again (r == 0). */
+    /* Called when the store begins to refuse (r < 0; -EDQUOT: as the archive is behind) and when it takes
+     * again (r == 0). */
     void (*on_store)(void *arg, int r);
     /* So many records gave way at max_bytes before every cursor had passed them. Called each time; NULL =
      * not. */

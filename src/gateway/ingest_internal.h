@@ -59,7 +59,8 @@ struct ingest {
     int filling;       /* the turn whose group fills; the other one's is being written, if one is */
     bool is_flying;    /* one is */
     bool wants_commit; /* as soon as that is done */
-    bool is_failing;
+    bool is_failing;   /* the store refuses; is_behind: as the archive is */
+    bool is_behind;
     bool is_watched;
     uint64_t forced; /* by this process, as it was said last */
     struct checkpoint checkpoint;
@@ -82,8 +83,8 @@ void ingest_begin(struct ingest *in);
 int ingest_append(struct ingest *in, enum store_type type, struct slice payload);
 /* Tells the owner when the store's state changes. */
 void ingest_note_store(struct ingest *in, int r);
-/* Is there room for more in memory? -ENOBUFS. */
-int ingest_check_room(struct ingest *in);
+/* Is there room for more in memory (-ENOBUFS), and in the journal (-EDQUOT)? */
+int ingest_check_room(struct ingest *in, enum store_room room);
 /* rows of the account, which has class samples, wait now; reserve made room for it (-ENOMEM). */
 int ingest_reserve_rows(struct ingest *in);
 void ingest_queue_rows(struct ingest *in, struct account *a, uint32_t rows);

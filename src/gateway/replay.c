@@ -17,11 +17,13 @@ struct replay_reader {
     struct replay_reader *next; /* in a queue */
     void (*on_piece)(void *arg, const struct replay_piece *p);
     void *arg;
+    struct position behind;
     uint64_t from, up_to, done;
     bool is_asked, is_closed;
     /* The thread's: */
     struct journal *journal;
     struct journal_batches *batches;
+    void *refill; /* of the gap that was read last; NULL = none, or all of it was given */
     struct replay_item items[REPLAY_ITEMS];
     size_t n;
     int error;
@@ -33,6 +35,7 @@ struct queue {
 
 struct replay {
     char *journal;
+    const struct replay_refill *ops; /* NULL = none */
     struct event *done_event;
     int fd;
     pthread_t thread;
@@ -85,21 +88,42 @@ static struct replay_item item_of(const struct journal_batch *b)
                                     .at = {.record = b->first, .part = b->part},
                                     .first = b->first,
                                     .last = b->first};
-    return (struct replay_item){.first = b->first, .last = b->last, .count = b->count};
+    bool is_gone = b->kind == JOURNAL_LOST && b->reason == JOURNAL_GAP_GONE;
+    return (struct replay_item){.first = b->first, .last = b->last, .count = b->count, .is_gone = is_gone};
+}
+
+/* The next item: 0; E_NODATA. A range that is gone is replaced by what refills it. */
+static int read_item(struct replay_reader *r, struct replay_item *out)
+{
+    const struct replay_refill *ops = r->replay->ops;
+    struct journal_batch b;
+    if (r->refill && ops->next(r->refill, out)) {
+        out->is_gone = true;
+        return 0;
+    }
+    if (r->refill)
+        ops->close(r->refill);
+    r->refill = NULL;
+    int e = journal_batches_next(r->batches, &b);
+    if (e < 0)
+        return e;
+    *out = item_of(&b);
+    if (!out->is_gone || !ops)
+        return 0;
+    r->refill = ops->open(ops->arg, b.first, b.last, r->behind);
+    return r->refill ? read_item(r, out) : 0; /* without memory it is a gap */
 }
 
 static void read_piece(struct replay_reader *r)
 {
-    struct journal_batch b;
     size_t bytes = 0;
     int e = open_journal(r);
     if (e == 0)
         e = journal_follow(r->journal, r->up_to);
     while (e == 0 && r->n < REPLAY_ITEMS && bytes < REPLAY_PIECE) {
-        e = journal_batches_next(r->batches, &b);
+        e = read_item(r, &r->items[r->n]);
         if (e < 0)
             break;
-        r->items[r->n] = item_of(&b);
         bytes += r->items[r->n].batch ? r->items[r->n].batch->size_bytes : 0;
         r->n++;
     }
@@ -144,6 +168,8 @@ static void free_items(struct replay_reader *r)
 static void free_reader(struct replay_reader *r)
 {
     free_items(r);
+    if (r->refill)
+        r->replay->ops->close(r->refill);
     journal_batches_close(r->batches);
     journal_close(r->journal);
     mem_free(r);
@@ -195,7 +221,7 @@ static int start_thread(struct replay *all)
     return -e;
 }
 
-struct replay *replay_create(struct event_base *base, const char *journal)
+struct replay *replay_create(struct event_base *base, const char *journal, const struct replay_refill *refill)
 {
     struct replay *all = mem_try_alloc(sizeof *all);
     if (!all)
@@ -203,6 +229,7 @@ struct replay *replay_create(struct event_base *base, const char *journal)
     size_t n = strlen(journal) + 1;
     (void)pthread_mutex_init(&all->lock, NULL); /* these two do not fail on Linux */
     (void)pthread_cond_init(&all->wake, NULL);
+    all->ops = refill;
     queue_init(&all->asked);
     queue_init(&all->done);
     all->journal = mem_try_alloc(n);
@@ -240,7 +267,7 @@ void replay_destroy(struct replay *all)
     mem_free(all);
 }
 
-struct replay_reader *replay_open(struct replay *all, uint64_t from,
+struct replay_reader *replay_open(struct replay *all, struct position behind,
                                   void (*on_piece)(void *arg, const struct replay_piece *p), void *arg)
 {
     struct replay_reader *r = mem_try_alloc(sizeof *r);
@@ -249,10 +276,11 @@ struct replay_reader *replay_open(struct replay *all, uint64_t from,
         return NULL;
     }
     r->replay = all;
-    r->from = from;
+    r->behind = behind;
+    r->from = behind.record + (behind.part == UINT32_MAX && behind.event == UINT32_MAX);
     r->on_piece = on_piece;
     r->arg = arg;
-    r->done = from ? from - 1 : 0;
+    r->done = r->from ? r->from - 1 : 0;
     return r;
 }
 

@@ -255,7 +255,7 @@ int sampler_packet(struct sampler *s, struct slice packet, struct diag *why)
     struct samples_count count;
     struct batch_origin origin;
     ingest_begin(in);
-    int written = ingest_check_room(in);
+    int written = ingest_check_room(in, ROOM_SAMPLES);
     if (written == 0 && s->segment != in->segment)
         written = write_all(s);
     uint32_t before = (uint32_t)batch_builder_count(in->rows);

@@ -2,8 +2,9 @@
 /* Two groups change places: the loop fills one while the thread writes the other. Who may touch what:
  *
  *   loop     everything above `lock` in the struct, and the group that fills
- *   thread   journal, checkpoint, begun, and the group that is written, from the moment has_work is set until
- * it sets is_done lock     guards what is below it; it is never held while a file is touched
+ *   thread   journal, checkpoint, begun, and the group that is written, from the moment work is set until it
+ *            sets is_done
+ *   lock     guards what is below it; it is never held while a file is touched
  *
  * Before the thread gets its first group the loop may use the journal (store_open, store_restore).
  *
@@ -20,6 +21,7 @@
 #include "base/strbuf.h"
 #include "gateway/records.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
@@ -52,14 +54,17 @@ struct store {
     uint32_t segment;
     uint64_t segment_used, segment_bytes, written;
     int fd;
-    struct store_stats stats; /* as of the last group that was polled */
+    struct store_stats stats; /* as of the last group that was polled, or the last store_hold */
+    uint64_t max_bytes;
+    bool has_archive; /* holds[0] is its */
     bool has_thread;
     pthread_t thread;
 
     struct journal *journal;
     struct journal_cursor *checkpoint;
+    uint64_t archived;      /* the archive needs what is above this record */
     uint64_t begun;         /* the first record of a checkpoint that is not complete; 0 = none */
-    struct store_stats own; /* the thread's counts of checkpoints */
+    struct store_stats own; /* the thread's: counts of checkpoints; others, without their bytes */
 
     pthread_mutex_t lock;
     pthread_cond_t wake, done;
@@ -67,6 +72,9 @@ struct store {
     bool is_done, is_stopping;
     int result;
     struct store_stats latest;
+    struct journal_hold holds[JOURNAL_HOLDS_MAX]; /* [0]: the archive's; without one nothing is kept by it */
+    size_t n_holds;
+    bool has_holds; /* for the thread to apply */
 };
 
 static struct group *other(struct store *s, const struct group *g)
@@ -125,8 +133,29 @@ static struct store_stats measure(const struct store *s)
     out.last = j.last;
     out.bytes = j.bytes;
     out.segments = j.segments;
+    out.archived = s->archived;
+    out.held = journal_bytes_above(s->journal, s->archived);
+    for (size_t i = 0; i < out.n_others; i++)
+        out.others[i].bytes = journal_bytes_above(s->journal, out.others[i].number);
     out.forced = j.forced;
     return out;
+}
+
+/* Applies what store_hold said last; called with the lock, which is given back meanwhile. */
+static void apply_holds(struct store *s)
+{
+    struct journal_hold holds[JOURNAL_HOLDS_MAX];
+    size_t n = s->n_holds;
+    memcpy(holds, s->holds, n * sizeof *holds);
+    s->has_holds = false;
+    (void)pthread_mutex_unlock(&s->lock);
+    journal_set_holds(s->journal, holds, n);
+    s->archived = holds[0].bytes ? holds[0].number : UINT64_MAX;
+    s->own.n_others = n - 1;
+    memcpy(s->own.others, holds + 1, (n - 1) * sizeof *holds);
+    struct store_stats now = measure(s);
+    (void)pthread_mutex_lock(&s->lock);
+    s->latest = now;
 }
 
 static void *run(void *arg)
@@ -134,8 +163,12 @@ static void *run(void *arg)
     struct store *s = arg;
     (void)pthread_mutex_lock(&s->lock);
     for (;;) {
-        while (!s->work && !s->is_stopping)
+        while (!s->work && !s->is_stopping && !s->has_holds)
             (void)pthread_cond_wait(&s->wake, &s->lock);
+        if (s->has_holds) {
+            apply_holds(s);
+            continue;
+        }
         const struct group *g = s->work;
         if (!g)
             break;
@@ -175,6 +208,8 @@ static int open_journal(struct store *s, const char *dir, const struct store_opt
     uint64_t max = o->max_bytes ? o->max_bytes : UINT64_C(1) << 30;
     const struct journal_options options = {.flags = JOURNAL_OWN_SEGMENTS, .max_bytes = max, .io = o->io};
     uint64_t share = max / SEGMENT_SHARE < STORE_SEGMENT_MAX ? max / SEGMENT_SHARE : STORE_SEGMENT_MAX;
+    s->max_bytes = max;
+    s->archived = UINT64_MAX;
     s->segment_bytes = o->segment_bytes ? o->segment_bytes : share;
     if (s->segment_bytes < SEGMENT_MIN)
         s->segment_bytes = SEGMENT_MIN;
@@ -201,7 +236,7 @@ int store_open(const char *dir, const struct store_options *options, struct stor
     s->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     int r = s->fd < 0 ? -errno : open_journal(s, dir, options ? options : &(struct store_options){0});
     if (r == 0) {
-        s->stats = measure(s);
+        s->stats = s->latest = measure(s);
         r = start_thread(s);
     }
     if (r < 0) {
@@ -468,6 +503,43 @@ int store_wait(struct store *s)
     s->stats = s->latest;
     (void)pthread_mutex_unlock(&s->lock);
     return finish(s, r);
+}
+
+void store_hold(struct store *s, const struct store_readers *readers)
+{
+    assert(readers->n_others <= STORE_READERS_MAX);
+    s->has_archive = readers->has_archive;
+    (void)pthread_mutex_lock(&s->lock);
+    s->holds[0] = readers->has_archive ? (struct journal_hold){readers->archive, UINT64_MAX}
+                                       : (struct journal_hold){0, 0};
+    if (readers->n_others)
+        memcpy(s->holds + 1, readers->others, readers->n_others * sizeof *s->holds);
+    s->n_holds = 1 + readers->n_others;
+    s->has_holds = true;
+    if (!s->writing)
+        s->stats = s->latest; /* of the last group, whose end was polled, or of holds applied since */
+    (void)pthread_cond_signal(&s->wake);
+    (void)pthread_mutex_unlock(&s->lock);
+}
+
+uint64_t store_held(const struct store *s)
+{
+    if (!s->has_archive)
+        return 0;
+    return s->stats.held + s->filling->size + (s->writing ? s->writing->size : 0);
+}
+
+uint64_t store_max(const struct store *s)
+{
+    return s->max_bytes;
+}
+
+int store_check_room(const struct store *s, enum store_room room)
+{
+    static const unsigned reserve[] = {[ROOM_SAMPLES] = 2, [ROOM_EVENTS] = 1, [ROOM_RECORDS] = 0};
+    uint64_t segment =
+        s->segment_bytes < s->max_bytes / SEGMENT_SHARE ? s->segment_bytes : s->max_bytes / SEGMENT_SHARE;
+    return store_held(s) >= s->max_bytes - reserve[room] * segment ? -EDQUOT : 0;
 }
 
 void store_stats(const struct store *s, struct store_stats *out)

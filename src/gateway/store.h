@@ -12,7 +12,9 @@
  * Segments: a group is in one segment; store_begin says when a group starts a new one. Whoever writes records
  * that need others of the same segment (samples) looks at store_segment. At max_bytes the oldest segments
  * give way, but none that holds the newest complete checkpoint or what follows it: at start only that is
- * read.
+ * read; and none that a reader still needs (store_hold). When the archive is so far behind that its segments
+ * fill max_bytes, store_check_room says so and the callers refuse: samples first, then events, and at
+ * max_bytes everything.
  *
  * Everything here is called on one thread, the loop. Records and what they hold: docs/protocol.md, "Journal".
  */
@@ -86,11 +88,34 @@ bool store_poll(struct store *s, int *result);
 /* The same, waiting for it. One is being written. */
 int store_wait(struct store *s);
 
-/* As it was when the last group was done. */
+/* Who reads the journal, and how far. The archive keeps its segments whatever they take, and what it keeps
+ * counts in store_check_room; the others up to their `bytes` (journal_hold), which may exceed max_bytes. */
+struct store_readers {
+    bool has_archive;
+    uint64_t archive; /* up to this record, all that it wants is safe without the journal */
+    const struct journal_hold *others;
+    size_t n_others; /* at most STORE_READERS_MAX */
+};
+enum { STORE_READERS_MAX = JOURNAL_HOLDS_MAX - 1 };
+/* Now and then. The thread applies it soon, also when no group is written. Copied. */
+void store_hold(struct store *s, const struct store_readers *readers);
+
+enum store_room { ROOM_SAMPLES, ROOM_EVENTS, ROOM_RECORDS };
+/* -EDQUOT: what the archive still needs, with what is in the two groups, leaves no room for that. */
+int store_check_room(const struct store *s, enum store_room room);
+/* The same as bytes; 0 without an archive. And the limit. */
+uint64_t store_held(const struct store *s);
+uint64_t store_max(const struct store *s);
+
+/* As it was when the last group was done, or store_hold was applied. */
 struct store_stats {
     uint64_t first, last;       /* numbers of the oldest record kept and of the newest */
     uint64_t bytes, segments;   /* of the journal */
-    uint64_t forced;            /* records since open that went before every cursor had passed them */
+    uint64_t forced;            /* records since open that went before every reader had passed them */
+    uint64_t held;              /* bytes of the segments that the archive still needs */
+    uint64_t archived;          /* store_readers.archive that held is for; UINT64_MAX = there is none */
+    struct journal_hold others[STORE_READERS_MAX]; /* the same of store_readers.others, by their number */
+    size_t n_others;
     uint64_t checkpoints;       /* completed since open */
     uint64_t checkpoint_faults; /* whose position could not be kept: the one before still counts */
 };

@@ -26,7 +26,8 @@ bool subscription_option(struct subscription_options *o, struct slice name, stru
                {"cross", &o->select.cross},  {"delta", &o->select.delta},
                {"every", &o->select.every},  {"period", &o->period},
                {"format", &o->format},       {"from", &o->from},
-               {"durable", &o->durable},     {"queue", &o->queue}};
+               {"durable", &o->durable},     {"hold", &o->hold},
+               {"queue", &o->queue}};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         if (slice_eq_str(name, all[i].name)) {
             *all[i].to = text;
@@ -44,7 +45,7 @@ struct subscriptions *subscriptions_create(const struct subscriptions_options *o
     all->settled = all->eventful = o->settled;
     all->maker = chunk_maker_create();
     if (o->journal)
-        all->replay = replay_create(o->base, o->journal);
+        all->replay = replay_create(o->base, o->journal, o->refill);
     if (!all->maker || (o->journal && !all->replay)) {
         subscriptions_destroy(all);
         return NULL;
@@ -135,10 +136,31 @@ static void end_replay(struct subscription *s)
     set_live(s, true);
 }
 
+/* The cursor's part of the ledger: what became of records that were deleted before it had passed them. Each
+ * record once, however often it is read. */
+static void count_gone(struct cursor_mark *m, const struct replay_piece *p)
+{
+    for (size_t i = 0; i < p->n; i++) {
+        const struct replay_item *item = &p->items[i];
+        if (!item->is_gone || item->last <= m->read_to)
+            continue;
+        m->is_dirty = true;
+        if (item->batch)
+            m->refilled += item->batch->n;
+        else if (item->count)
+            m->lost += item->count;
+        else
+            m->lost_records += item->last - (item->first > m->read_to ? item->first - 1 : m->read_to);
+    }
+    m->read_to = p->done > m->read_to ? p->done : m->read_to;
+}
+
 static void on_piece(void *arg, const struct replay_piece *p)
 {
     struct subscription *s = arg;
     s->is_asked = false;
+    if (s->durable)
+        count_gone(s->durable, p);
     for (size_t i = 0; i < p->n; i++) {
         if (p->items[i].batch)
             replay_batch(s, p->items[i].batch, p->items[i].at);
@@ -169,11 +191,8 @@ void subscription_ask_more(struct subscription *s)
 /* From behind that position on. */
 static int start_replay(struct subscription *s, struct position from)
 {
-    uint64_t record = from.record;
-    if (from.part == UINT32_MAX && from.event == UINT32_MAX)
-        record++; /* nothing of that one is wanted */
     s->from = from;
-    s->reader = replay_open(s->all->replay, record, on_piece, s);
+    s->reader = replay_open(s->all->replay, from, on_piece, s);
     if (!s->reader)
         return -ENOMEM;
     subscription_ask_more(s);
@@ -198,6 +217,7 @@ struct wish {
     enum chunk_format format;
     int64_t period_ns;
     size_t queue;
+    uint64_t hold;        /* 0 = not asked for */
     struct position from; /* record 0 and is_now: what comes */
     bool is_now;
 };
@@ -220,10 +240,17 @@ static int read_wish(const struct subscription_options *o, struct wish *w, struc
         return diag_set(why, E_PROTO, 0, "format: binary, ndjson, ulm, bp or xml");
     if (o->period.n && (num_parse_duration(o->period, &w->period_ns) < 0 || w->period_ns <= 0))
         return diag_set(why, E_PROTO, 0, "period: a time, as 500ms or 10s");
+    if (o->period.n && w->period_ns < SUBSCRIPTION_PERIOD_MIN_NS) {
+        (void)diag_set(why, 0, 0, "period: asked for %" PRIi64 " ns, given 1 ms: the least is that",
+                       w->period_ns);
+        w->period_ns = SUBSCRIPTION_PERIOD_MIN_NS;
+    }
     if (o->queue.n && (num_parse_size(o->queue, &queue) < 0 || queue < SUBSCRIPTION_QUEUE_MIN ||
                        queue > SUBSCRIPTION_QUEUE_MAX))
         return diag_set(why, E_PROTO, 0, "queue: a size from 64KiB to 64MiB");
     w->queue = (size_t)queue;
+    if (o->hold.n && (num_parse_size(o->hold, &w->hold) < 0 || w->hold == 0 || !o->durable.n))
+        return diag_set(why, E_PROTO, 0, "hold: a size, as 64MiB, for a durable subscription");
     return read_from(o->from, w, why);
 }
 
@@ -330,6 +357,18 @@ static bool may_use(const struct cursor_mark *m, const struct access_identity *w
     return who->kind == ACCESS_OWNER || m->who == 0 || m->who == hash_of(who);
 }
 
+static void set_hold(const struct subscriptions *all, struct cursor_mark *m, uint64_t asked, struct diag *why)
+{
+    uint64_t max = all->options.hold_max, given = asked > max ? max : asked;
+    if (given != asked)
+        (void)diag_set(why, 0, 0,
+                       "hold: asked for %" PRIu64 " bytes, given %" PRIu64
+                       ": the most is journal_hold of the gateway",
+                       asked, given);
+    m->is_dirty = m->is_dirty || (asked && m->hold != given);
+    m->hold = asked ? given : m->hold;
+}
+
 static int open_durable(struct subscription *s, struct slice name, struct wish *w, struct diag *why)
 {
     struct subscriptions *all = s->all;
@@ -342,8 +381,10 @@ static int open_durable(struct subscription *s, struct slice name, struct wish *
                         "durable: somebody else has a subscription of that name; take another");
     if (!m) {
         m = cursors_open(all->options.cursors, name, w->is_now ? now : w->from, clock_utc_ns());
-        if (m)
+        if (m) {
             m->who = hash_of(s->subscriber->who);
+            (void)access_print(m->holder, sizeof m->holder, s->subscriber->who); /* cut to fit is fine */
+        }
     }
     if (!m)
         return diag_set(
@@ -354,6 +395,8 @@ static int open_durable(struct subscription *s, struct slice name, struct wish *
     if (m->owner)
         oust(m->owner);
     m->owner = s;
+    m->used_ns = clock_utc_ns();
+    set_hold(all, m, w->hold, why);
     s->durable = m;
     w->from = m->position;
     w->is_now = false;
@@ -481,11 +524,14 @@ uint64_t subscriptions_journal(const struct subscriptions *all)
     return all->options.cursors ? all->options.cursors->journal : 0;
 }
 
-int subscriptions_remove_durable(struct subscriptions *all, struct slice name)
+int subscriptions_remove_durable(struct subscriptions *all, struct slice name,
+                                 const struct access_identity *who)
 {
     struct cursor_mark *m = all->options.cursors ? cursors_find(all->options.cursors, name) : NULL;
     if (!m)
         return E_NODATA;
+    if (!may_use(m, who) && !access_check(who, ACCESS_CONTROL, SLICE_LIT(""), SLICE_LIT("")))
+        return -EACCES;
     if (m->owner)
         return -EBUSY;
     cursors_remove(m);
@@ -613,8 +659,26 @@ static void tell_positions(struct subscriptions *all, const struct selection *k)
     }
 }
 
+/* Remembers when the newest record came. */
+static void note_time(struct subscriptions *all)
+{
+    const size_t max = sizeof all->came / sizeof *all->came;
+    if (all->n_came == max) {
+        for (size_t i = 0; i < max / 2; i++)
+            all->came[i] = all->came[2 * i];
+        all->n_came = max / 2;
+        all->came_every = all->came_every ? all->came_every * 2 : 2;
+    }
+    if (++all->came_skipped < all->came_every)
+        return;
+    all->came_skipped = 0;
+    all->came[all->n_came].record = all->settled;
+    all->came[all->n_came++].utc_ns = clock_utc_ns();
+}
+
 void subscriptions_tick(struct subscriptions *all, int64_t now_ns)
 {
+    note_time(all);
     if (now_ns - all->told_ns < TELL_S * ns_per_s)
         return;
     all->told_ns = now_ns;
@@ -623,6 +687,39 @@ void subscriptions_tick(struct subscriptions *all, int64_t now_ns)
 }
 
 /* ---------------------------------------------------------------- lists */
+
+/* When the record behind `passed` came: not before the last moment at which the journal ended at it. */
+static int64_t came_ns(const struct subscriptions *all, uint64_t passed, int64_t used_ns)
+{
+    size_t i = all->n_came;
+    while (i && all->came[i - 1].record > passed)
+        i--;
+    return i ? all->came[i - 1].utc_ns : used_ns;
+}
+
+static struct subscription_lag lag_of(const struct subscriptions *all, const struct cursor_mark *m)
+{
+    uint64_t passed = cursors_passed(m);
+    struct subscription_lag lag = {.mark = m, .hold = m->hold ? m->hold : all->options.hold_max};
+    if (all->eventful <= passed)
+        return lag;
+    lag.records = all->settled - passed;
+    lag.bytes = m->lag_bytes;
+    lag.ns = clock_utc_ns() - came_ns(all, passed, m->used_ns);
+    return lag;
+}
+
+void subscriptions_each_durable(struct subscriptions *all, const struct access_identity *who,
+                                void (*fn)(void *arg, const struct subscription_lag *lag), void *arg)
+{
+    for (size_t i = 0; all->options.cursors && i < all->options.cursors->n; i++) {
+        const struct cursor_mark *m = &all->options.cursors->all[i];
+        struct subscription_lag lag = lag_of(all, m);
+        lag.is_own = may_use(m, who);
+        if (!m->is_removed)
+            fn(arg, &lag);
+    }
+}
 
 static void describe(const struct subscription *s, struct subscription_info *i)
 {
@@ -641,6 +738,8 @@ static void describe(const struct subscription *s, struct subscription_info *i)
                                     .filtered = seen - passed,
                                     .lost = s->lost,
                                     .queued_bytes = s->bytes,
+                                    .lag = s->durable ? lag_of(s->all, s->durable)
+                                                      : (struct subscription_lag){.mark = NULL},
                                     .position = s->position,
                                     .is_replaying = s->reader != NULL};
 }

@@ -33,7 +33,8 @@ enum {
     SUBSCRIPTIONS_OF_ONE = 64,    /* of one subscriber */
     SUBSCRIPTION_QUEUE = 4 << 20, /* bytes that may wait, by default */
     SUBSCRIPTION_QUEUE_MIN = 64 << 10,
-    SUBSCRIPTION_QUEUE_MAX = 64 << 20
+    SUBSCRIPTION_QUEUE_MAX = 64 << 20,
+    SUBSCRIPTION_PERIOD_MIN_NS = 1000000 /* in milliseconds on the wire (demand.h) */
 };
 
 struct subscription_gap {
@@ -67,7 +68,7 @@ struct subscriber {
 /* What is asked for. From the names of net/subscribe.h, by whatever interface. */
 struct subscription_options {
     struct select_spec select;
-    struct slice period, format, from, durable, queue;
+    struct slice period, format, from, durable, hold, queue;
 };
 /* Sets the member of that name: "event", "host", "where", "on_change", ... false: there is none. The text is
  * borrowed. */
@@ -77,9 +78,11 @@ struct subscriptions;
 struct subscriptions_options {
     struct event_base *base;
     const char *journal;     /* folder, for replay; NULL = nothing but what comes */
+    const struct replay_refill *refill; /* replay.h; NULL = none */
     uint64_t settled;        /* the last record of it */
     struct cursors *cursors; /* of the durable ones; NULL = there are none. Borrowed */
     const struct class_source *classes; /* by which fields are taken; NULL = none. The same */
+    uint64_t hold_max;       /* bytes that the journal may grow to for a durable one */
     /* What subscriptions ask of on-request sensors has changed (demand.h). NULL = not told. */
     void (*on_demand)(void *arg);
     void *arg;
@@ -87,8 +90,9 @@ struct subscriptions_options {
 struct subscriptions *subscriptions_create(const struct subscriptions_options *o); /* NULL: no memory */
 void subscriptions_destroy(struct subscriptions *all); /* NULL is fine; after the subscribers */
 
-/* The same id of the same subscriber is replaced. *at (NULL is fine) is where it begins; *why, if it has a message, is then a
- * notice: selector_notice. E_PROTO or E_LIMIT: *why says what is wrong with it; -EACCES; -EBUSY; -ENOMEM. */
+/* The same id of the same subscriber is replaced. *at (NULL is fine) is where it begins. E_PROTO or E_LIMIT: *why says what
+ * is wrong with it; -EACCES; -EBUSY; -ENOMEM. With 0, *why is a notice where less is given than was asked for, or where a
+ * comparison can't be meant (selector_notice), else empty. */
 int subscriptions_add(struct subscriptions *all, struct subscriber *s, uint32_t id,
                       const struct subscription_options *o, struct position *at, struct diag *why);
 void subscriptions_remove(struct subscriptions *all, struct subscriber *s, uint32_t id);
@@ -106,8 +110,22 @@ int subscriptions_consumed_durable(struct subscriptions *all, struct slice name,
 
 /* The number of the journal that positions are places in; 0 = there is none. */
 uint64_t subscriptions_journal(const struct subscriptions *all);
-/* Forgets a durable name that nobody reads by. E_NODATA: there is none; -EBUSY. */
-int subscriptions_remove_durable(struct subscriptions *all, struct slice name);
+/* Forgets a durable name that nobody reads by. E_NODATA: there is none; -EBUSY; -EACCES: it is somebody
+ * else's, and who may not control either. */
+int subscriptions_remove_durable(struct subscriptions *all, struct slice name,
+                                 const struct access_identity *who);
+
+/* How far a durable subscription is behind. */
+struct subscription_lag {
+    const struct cursor_mark *mark; /* borrowed for the call */
+    uint64_t hold;                  /* bytes that the journal may grow to for it */
+    uint64_t records, bytes;        /* that it has not consumed, of the journal */
+    int64_t ns;                     /* since the oldest of them came, about */
+    bool is_own;                    /* of who asks */
+};
+/* Of each durable name, whether somebody reads by it or not. */
+void subscriptions_each_durable(struct subscriptions *all, const struct access_identity *who,
+                                void (*fn)(void *arg, const struct subscription_lag *lag), void *arg);
 
 /* A batch that is in the journal: part `at.part` of record `at.record`; at.event is not looked at. */
 void subscriptions_batch(struct subscriptions *all, const struct batch *b, struct position at);
@@ -123,6 +141,7 @@ struct subscription_info {
     const struct selector *selector;
     struct slice events, hosts, where; /* as asked */
     struct slice durable;              /* "" = it is not */
+    struct subscription_lag lag;       /* of a durable one */
     int64_t period_ns;                 /* 0 = not asked for */
     uint64_t given, filtered, lost, queued_bytes;
     struct position position; /* of what was given last */

@@ -67,6 +67,12 @@ struct subscriptions {
     uint64_t settled;  /* everything up to this record was given to who is live */
     uint64_t eventful; /* the last record with events */
     int64_t told_ns;
+    struct {
+        uint64_t record;
+        int64_t utc_ns;
+    } came[256]; /* when records came: one a tick, every second one left out whenever it is full */
+    size_t n_came;
+    uint32_t came_every, came_skipped; /* ticks for one of them, and since the last */
     /* Work space for a batch: */
     uint32_t *index, *places;
     struct event *views;

@@ -67,11 +67,14 @@ static const struct field ledger_columns[] = {
     UINT("refused"),       UINT("too_old"),        UINT("no_schema"),    UINT("queued"),
     UINT("lost"),          UINT("highest_seq"),    UINT("sender_taken"), UINT("sender_passed"),
     UINT("sender_queued"), UINT("sender_dropped"), TEXT("tail"),         UINT("at_least"),
+    UINT("gone_records"),  UINT("refilled"),       UINT("gap_records"),
 };
 static const struct field subscriptions_columns[] = {
-    TEXT("consumer"), TEXT("who"),          UINT("id"),       TEXT("event"), TEXT("host"),
-    TEXT("where"),    TEXT("durable"),      TEXT("state"),    UINT("given"), UINT("filtered"),
-    UINT("lost"),     UINT("queued_bytes"), TEXT("position"),
+    TEXT("consumer"),    TEXT("who"),          UINT("id"),           TEXT("event"),  TEXT("host"),
+    TEXT("where"),       TEXT("durable"),      TEXT("state"),        UINT("given"),  UINT("filtered"),
+    UINT("lost"),        UINT("queued_bytes"), TEXT("position"),     TEXT("holder"), TEXT("last_seen"),
+    UINT("lag_records"), UINT("lag_bytes"),    FLOAT("lag_seconds"), UINT("hold"),   UINT("gone_records"),
+    UINT("refilled"),    UINT("gap_events"),   UINT("gap_records"),
 };
 static const struct field domains_columns[] = {
     TEXT("domain"), UINT("hosts"), UINT("live"), UINT("missing"), UINT("sensors"), UINT("programs"),

@@ -319,10 +319,11 @@ static int add(struct workers *ws, struct slice host, uint32_t id, struct worker
     return 0;
 }
 
-static uint32_t lease_of(const struct workers *ws, uint32_t wanted_ms)
+uint32_t worker_lease_ms(uint64_t wanted_ms)
 {
-    uint32_t ms = wanted_ms ? wanted_ms : ws->options.lease_ms;
-    return ms < LEASE_MIN_MS ? LEASE_MIN_MS : ms > LEASE_MAX_MS ? LEASE_MAX_MS : ms;
+    return wanted_ms < LEASE_MIN_MS   ? LEASE_MIN_MS
+           : wanted_ms > LEASE_MAX_MS ? LEASE_MAX_MS
+                                      : (uint32_t)wanted_ms;
 }
 
 /* A third of the lease at most: two renewals may be lost. */
@@ -333,7 +334,7 @@ static uint32_t renew_of(const struct workers *ws, uint32_t lease_ms)
 
 static void set_lease(struct workers *ws, struct worker *w, uint32_t lease_ms)
 {
-    w->lease_ms = lease_of(ws, lease_ms);
+    w->lease_ms = worker_lease_ms(lease_ms ? lease_ms : ws->options.lease_ms);
     w->renew_ms = renew_of(ws, w->lease_ms);
 }
 

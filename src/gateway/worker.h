@@ -106,6 +106,8 @@ void worker_disconnected(struct workers *ws, struct worker *w, int64_t boot_ns, 
 void worker_leave(struct workers *ws, struct worker *w, int64_t utc_ns);
 /* Replaces the assigned settings (an args list as bytes) or the lease; sent with the next LEASE. 0 = as it
  * is. */
+/* As near to what is wanted as a lease may be. */
+uint32_t worker_lease_ms(uint64_t wanted_ms);
 int worker_set(struct workers *ws, struct worker *w, struct slice settings, uint32_t lease_ms);
 /* Finds who is late or expired by now. Returns when to be called again (CLOCK_BOOTTIME), at most a second on.
  */

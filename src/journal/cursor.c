@@ -109,8 +109,7 @@ static uint64_t smallest(const struct journal *j, bool is_pinned)
 
 uint64_t cursor_min(const struct journal *j)
 {
-    uint64_t min = smallest(j, false);
-    return min == UINT64_MAX ? 0 : min;
+    return smallest(j, false);
 }
 
 uint64_t cursor_pinned(const struct journal *j)

@@ -46,6 +46,8 @@ struct journal {
 
     struct journal_cursor *cursors[JOURNAL_CURSORS_MAX];
     size_t n_cursors;
+    struct journal_hold holds[JOURNAL_HOLDS_MAX];
+    size_t n_holds;
     struct journal_stats stats; /* only the counters since open */
 };
 
@@ -109,11 +111,17 @@ int journal_scan_next(struct journal_scan *s, uint64_t at_least, uint64_t limit,
 
 /* cursor.c */
 int cursor_load(struct journal *j, const char *file_name);
-/* The smallest position of those that are not pinned; 0 without any. */
+/* The smallest position of those that are not pinned; UINT64_MAX without any. */
 uint64_t cursor_min(const struct journal *j);
 /* The smallest position of those that are; UINT64_MAX without any. */
 uint64_t cursor_pinned(const struct journal *j);
 void cursor_destroy_all(struct journal *j);
+
+/* What a file of that size takes on disk. */
+static inline uint64_t in_blocks(uint64_t size)
+{
+    return (size + 4095) & ~UINT64_C(4095);
+}
 
 /* Oldest number kept; last + 1 when there is none. */
 static inline uint64_t journal_oldest(const struct journal *j)

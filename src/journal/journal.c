@@ -250,15 +250,33 @@ int journal_append(struct journal *j, uint32_t type, struct slice payload, uint6
     return 0;
 }
 
+/* Does a hold keep the oldest segment, whose last record is `last`? */
+static bool is_held(const struct journal *j, uint64_t last)
+{
+    for (size_t i = 0; i < j->n_holds; i++)
+        if (last > j->holds[i].number && j->bytes <= j->holds[i].bytes)
+            return true;
+    return false;
+}
+
+/* Up to where all cursors and holds have got; without any, 0. */
+static uint64_t passed_by_all(const struct journal *j)
+{
+    uint64_t passed = cursor_min(j);
+    for (size_t i = 0; i < j->n_holds; i++)
+        passed = j->holds[i].number < passed ? j->holds[i].number : passed;
+    return passed == UINT64_MAX ? 0 : passed;
+}
+
 /* Deletes the oldest segments until the rest fits. The newest stays whatever its size: it carries the
- * numbers; so do those that hold what is pinned. A file that can't be deleted is tried again after the next
- * commit. */
+ * numbers; so do those that hold what is pinned or held. A file that can't be deleted is tried again after
+ * the next commit. */
 static void enforce_limit(struct journal *j)
 {
     while (j->bytes > j->max_bytes && j->n_segments > 1) {
         uint64_t first = j->segments[0].first, behind = j->segments[1].first;
-        uint64_t passed = cursor_min(j);
-        if (behind - 1 > cursor_pinned(j) || segment_delete(j) < 0)
+        uint64_t passed = passed_by_all(j);
+        if (behind - 1 > cursor_pinned(j) || is_held(j, behind - 1) || segment_delete(j) < 0)
             return;
         if (passed + 1 < first)
             passed = first - 1; /* older ones were counted when they went */
@@ -351,7 +369,7 @@ int journal_trim(struct journal *j)
 {
     if (j->flags & JOURNAL_READONLY)
         return -EROFS;
-    uint64_t passed = cursor_min(j), pinned = cursor_pinned(j);
+    uint64_t passed = passed_by_all(j), pinned = cursor_pinned(j);
     if (pinned < passed)
         passed = pinned;
     int n = 0;
@@ -363,6 +381,28 @@ int journal_trim(struct journal *j)
     }
     int r = n ? io_sync_dir(j, j->dir) : 0;
     return r < 0 ? r : n;
+}
+
+void journal_set_holds(struct journal *j, const struct journal_hold *holds, size_t n)
+{
+    assert(n <= JOURNAL_HOLDS_MAX);
+    if (n)
+        memcpy(j->holds, holds, n * sizeof *holds);
+    j->n_holds = n;
+    if (!(j->flags & (JOURNAL_REFUSE | JOURNAL_READONLY)))
+        enforce_limit(j);
+}
+
+uint64_t journal_bytes_above(const struct journal *j, uint64_t number)
+{
+    uint64_t bytes = 0;
+    for (size_t i = j->n_segments; i-- > 0;) {
+        uint64_t last = i + 1 < j->n_segments ? j->segments[i + 1].first - 1 : j->last;
+        if (last <= number)
+            break;
+        bytes += in_blocks(j->segments[i].size);
+    }
+    return bytes;
 }
 
 void journal_stats(const struct journal *j, struct journal_stats *out)

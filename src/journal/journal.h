@@ -32,6 +32,7 @@
 enum {
     JOURNAL_RECORD_MAX = (1024 + 64) * 1024, /* bytes of one record's payload */
     JOURNAL_CURSORS_MAX = 64,
+    JOURNAL_HOLDS_MAX = 64,
     JOURNAL_CURSOR_NAME_MAX = 64
 };
 
@@ -123,6 +124,16 @@ int journal_trim(struct journal *j);
  * beyond it, so that no record is read that a failed commit takes back. Called again as it grows; a smaller
  * number than before changes nothing. On an error the limit is as before. */
 int journal_follow(struct journal *j, uint64_t last);
+/* A reader outside of the journal whose position is kept elsewhere: it still needs the records above number.
+ * At max_bytes their segments stay while the journal has no more than `bytes`; UINT64_MAX: in any case. */
+struct journal_hold {
+    uint64_t number, bytes;
+};
+/* Replaces the holds (none at open, not on disk) and deletes what they no longer keep at max_bytes. At most
+ * JOURNAL_HOLDS_MAX. */
+void journal_set_holds(struct journal *j, const struct journal_hold *holds, size_t n);
+/* Bytes of the segments that have records above number, as journal_stats counts them. */
+uint64_t journal_bytes_above(const struct journal *j, uint64_t number);
 
 struct journal_stats {
     uint64_t first;    /* oldest number kept (last + 1 when nothing is) */
@@ -135,7 +146,7 @@ struct journal_stats {
     uint64_t records; /* committed */
     uint64_t syncs;   /* fdatasync and directory fsync calls */
     uint64_t faults;  /* segments closed because of an error */
-    uint64_t forced;  /* records deleted by max_bytes before all cursors had passed them */
+    uint64_t forced;  /* records deleted by max_bytes before all cursors and holds had passed them */
     uint64_t refused; /* appends refused by max_bytes */
 };
 void journal_stats(const struct journal *j, struct journal_stats *out);

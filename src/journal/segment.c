@@ -40,11 +40,6 @@ static uint64_t number_of(const char *name)
     return v <= INT64_MAX ? v : 0;
 }
 
-static uint64_t in_blocks(uint64_t size)
-{
-    return (size + 4095) & ~UINT64_C(4095);
-}
-
 /* What segment_list collects. */
 struct listing {
     struct journal *journal;

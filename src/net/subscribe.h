@@ -40,7 +40,8 @@ bool position_parse(struct slice text, struct position *out);
  * duration: of each stream at most one event in that time period     a duration: how often sensors that run
  * on request are to be read format     binary (default), ndjson, ulm, bp, xml: what EVENTS carries from a
  * position, "oldest", or "now" (default) durable    a name: never dropped, goes on where its consumer has
- * said CONSUMED queue      bytes that may wait for this consumer */
+ * said CONSUMED queue      bytes that may wait for this consumer
+ *     hold       of a durable one: bytes that the gateway's journal may grow to for it */
 struct frame_subscribe {
     uint32_t id;         /* the consumer's choice */
     struct slice events; /* patterns of event names, separated by commas; "" = all */

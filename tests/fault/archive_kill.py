@@ -10,7 +10,12 @@ killed   20 kills (GRIDLINE_TEST_SCALE times as many; `script/test long`: 2,000)
 full     the disk of the archive is full: events are taken all the same, the archive says so, and catches up by itself
          when there is room
 damaged  a record of the journal can't be read: the archive has all others, and ledger, doctor and the table
-         archive_lost say what is missing, once, also after another start"""
+         archive_lost say what is missing, once, also after another start
+behind   the archive's disk is full for longer than the journal can hold: new events are refused and wait at their programs,
+         and a kill then loses none that was acknowledged
+away     a durable subscriber is away while ten times its hold is written: it gets each event once, from the journal and the
+         archive, and nobody is refused because of it
+unarchived  the same where the archive does not have the events: it is told how many are missing, and so is the ledger"""
 import contextlib
 import json
 import os
@@ -165,6 +170,114 @@ def case_damaged(work):
     [row] = gateway.sql("SELECT count(*) AS n, count(DISTINCT n) AS different FROM emitter_event")
     assert EVENTS - 10000 < row["n"] == row["different"] < EVENTS, row
     print(f"{row['n']} of {EVENTS} events are there, and the ledger says which record is not")
+
+
+def status(gateway):
+    with open(gateway.folder + "/ledger.json") as f:
+        return json.load(f)["status"]
+
+
+def case_behind(work):
+    limit = 8 << 20
+    done = subprocess.run([GATEWAY, "--listen", "tcp://127.0.0.1:0", "--journal", work + "/j", "--set", f"archive.dir={work}/a", "--set",
+                           "journal_max=8MiB"], stderr=subprocess.PIPE, text=True, timeout=grid.PATIENCE)
+    assert done.returncode == 1 and "it needs 32MiB; raise journal_max" in done.stderr, done
+    with Disk(work + "/disk", "3m") as disk:
+        gateway = Archived(work, disk.path + "/archive", [f"journal_max={limit}"]).start()
+        gateway.address = gateway.addresses[0]
+        emitters = []
+        while "journal is at its limit" not in gateway.log():
+            assert len(emitters) < 60, "the journal does not get full"
+            emitters.append(Emitter(work, gateway, len(emitters)))
+            wait_for(lambda: emitters[-1].is_over() or "journal is at its limit" in gateway.log(), "the program or the limit")
+        print(f"the journal is full after {len(emitters)} programs of {EVENTS} events")
+        wait_for(lambda: emitters[-1].stats.get("queued", 0) > 0, "events that wait")
+        gateway.stop(signal.SIGKILL)
+        size = sum(os.path.getsize(f"{gateway.journal}/{name}") for name in os.listdir(gateway.journal))
+        assert size <= limit, size
+        disk.resize("400m")
+        gateway.start()
+        for e in emitters:
+            e.end()
+        assert gateway.stop() == 0, gateway.log()
+        stored = check_archive(gateway, emitters)
+        assert status(gateway)["journal.forced"] == 0, status(gateway)
+        print(f"{stored} events, each acknowledged and in the archive once")
+
+
+def take(gateway, n, hold):
+    """What a durable subscriber gets, and what it is told."""
+    out = subprocess.run([gateway.command, "tail", "--gateway", "unix:" + gateway.socket, "-e", "emitter.event", "--durable", "mine",
+                          "--hold", hold, "-n", str(n), "-t", "ndjson"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                         timeout=grid.PATIENCE, check=True)
+    return [(e["run"], e["n"]) for e in map(json.loads, out.stdout.splitlines())], out.stderr
+
+
+def case_away(work):
+    hold, runs = 1 << 20, 11  # a run takes about 1 MB of the journal
+    gateway = Archived(work, settings=["journal_max=2MiB", "journal_hold=2MiB"]).start()
+    gateway.address = gateway.addresses[0]
+    first = threading.Thread(target=lambda: taken.append(take(gateway, 1, "1MiB")))
+    taken = []
+    first.start()
+    wait_for(lambda: gateway.rows("subscriptions"), "the subscription")
+    emitters = []
+    for run in range(runs):
+        emitters.append(Emitter(work, gateway, run))
+        emitters[-1].end()
+        if run == 0:
+            first.join()
+    events, said = taken[0]
+    refused = gateway.rows("ledger")
+    assert all(row.get("refused", 0) == 0 for row in refused), refused
+    gateway.stop(signal.SIGKILL)
+    gateway.start()
+    mine = [row for row in gateway.rows("subscriptions") if row["durable"] == "mine"]
+    assert mine[0]["gone_records"] > 0 and mine[0]["hold"] == hold and mine[0]["state"] == "away", mine
+    more, said = take(gateway, runs * EVENTS - len(events), "1GiB")
+    assert "missing" not in said and "asked for 1073741824 bytes, given 2097152" in said, said
+    got = events + more
+    assert len(got) == len(set(got)) == runs * EVENTS, (len(got), len(set(got)))
+    row = gateway.rows("subscriptions", "show", "mine")[0]
+    assert row["lag_records"] < row["gone_records"] and row["hold"] == 2 * hold and row["refilled"] > 0 and row["gap_events"] == 0, row
+    mine = [r for r in gateway.rows("ledger") if r["producer"] == "durable:mine"]
+    assert mine and mine[0]["refilled"] == row["refilled"] and mine[0]["lost"] == 0, mine
+    gateway.gridline("subscriptions", "delete", "mine")
+    assert gateway.gridline("subscriptions", "show", "mine", check=False).returncode == 3
+    print(f"{len(events)} events before, {len(more)} after; each once")
+
+
+def case_unarchived(work):
+    runs = 5
+    gateway = Archived(work, settings=["journal_max=2MiB", "archive.events=nothing.*"]).start()
+    first = threading.Thread(target=take, args=(gateway, 1, "1MiB"))
+    first.start()
+    wait_for(lambda: gateway.rows("subscriptions"), "the subscription")
+    emitters = [Emitter(work, gateway, 0)]
+    emitters[0].end()
+    first.join()
+    taken = gateway.rows("subscriptions", "show", "mine")[0]["position"]
+    for run in range(1, runs):
+        emitters.append(Emitter(work, gateway, run))
+        emitters[-1].end()
+    tail = grid.start([gateway.command, "tail", "--gateway", "unix:" + gateway.socket, "-e", "emitter.event", "--durable", "mine", "-t",
+                       "ndjson"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    grid.run(gateway.command, "log", "--to", "unix:" + gateway.socket, "emitter.event", "n=-1")
+    got = 0
+    for line in tail.stdout:
+        if json.loads(line)["n"] == -1:
+            break
+        got += 1
+    tail.send_signal(signal.SIGINT)
+    said = tail.communicate(timeout=grid.PATIENCE)[1]
+    told = [int(line.split()[2]) for line in said.splitlines() if "events are missing here" in line]
+    row = gateway.rows("subscriptions", "show", "mine")[0]
+    rest = runs * EVENTS - int(taken.split("-")[2])  # and the gateway's own events
+    assert rest <= got + sum(told) < rest + 100, (got, told, rest, taken)
+    assert told and got and sum(told) == row["gap_events"] and row["refilled"] == 0 and row["gap_records"] == 0, (said, row)
+    mine = [r for r in gateway.rows("ledger") if r["producer"] == "durable:mine"]
+    assert mine and mine[0]["lost"] == sum(told), mine
+    print(f"{got} events came, {sum(told)} are told as missing after {taken}")
 
 
 grid.main(globals(), ["", sys.argv[1]])

@@ -61,7 +61,7 @@ BUILT_IN = (
 # What every question of a gateway needs. A verb that is in the sources and not here fails the test.
 VERBS = {
     "hosts": "lookup", "ledger": "lookup", "status": "lookup", "sensors": "lookup", "schemas": "lookup",
-    "subscriptions": "lookup", "latest": "query", "summary": "summary", "subscription.remove": "control",
+    "subscriptions": "lookup", "latest": "query", "summary": "summary", "subscription.remove": "subscribe",
     "subscription.consumed": "subscribe",
     "worker.suspend": "control", "worker.resume": "control", "worker.kill": "control", "worker.set": "control",
     "sensor.start": "control", "sensor.stop": "control", "sensor.set": "control", "sensor.list": "control",

@@ -159,6 +159,8 @@ def some_do_not_answer(work):
 def settings(work):
     """Settings and lease hold for agents that restart, and for a gateway that does; what an agent refuses is not kept."""
     site = three(work)
+    done = site.run("worker", "set", "node1", "cpu.every=250ms", "--lease", "1ms")
+    assert "lease: asked for 1 ms, given 1000 ms: the least is that" in done.stderr + done.stdout, done
     site.run("worker", "set", "node1", "cpu.every=250ms", "--lease", "9s")
     assert site.sensor("node1", "cpu")["every"] == 0.25
     wait_for(lambda: {r["host"]: r["lease_ms"] for r in site.rows("hosts")} == {"node1": 9000, "node2": 5000, "gate": 5000},

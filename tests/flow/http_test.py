@@ -784,7 +784,7 @@ def case_openapi(work):
     # parameters that the document names are taken
     for operation, path in (("subscribe", "/api/v1/events"), ("watch", "/api/v1/directory/watch")):
         good = {"event": "x", "host": "h", "where": "n > 1", "on_change": "n", "cross": "n:5:1", "delta": "n:10%", "every": "1s",
-                "period": "1s", "from": "oldest", "queue": "1M", "durable": "d", "format": "ndjson", "count": "1",
+                "period": "1s", "from": "oldest", "queue": "1M", "durable": "d", "hold": "1M&durable=d", "format": "ndjson", "count": "1",
                 "positions": "true"}
         for p in map(resolve, doc["paths"][path]["get"]["parameters"]):
             if p["in"] == "query" and p["name"] != "timeout":

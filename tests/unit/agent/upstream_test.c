@@ -50,10 +50,11 @@ struct world {
 
 /* ---------------------------------------------------------------- what upstream tells */
 
-static void on_lease(void *arg, uint32_t worker, const char *address)
+static void on_lease(void *arg, uint32_t worker, const char *address, uint32_t lease_ms)
 {
     struct world *w = arg;
     (void)address;
+    assert_true(lease_ms > 0);
     w->leases++;
     w->worker = worker;
 }

@@ -143,7 +143,7 @@ static void test_every_key(void **unused)
 {
     (void)unused;
     loads("listen = {\"tcp://127.0.0.1:1\", \"tls://0.0.0.0:2\", \"unix:/s\"}\nudp = \"[::1]:5\"\n"
-          "socket = \"/a/s\"\nstate_dir = \"/a\"\nrun_dir = \"/r\"\njournal = \"/j\"\njournal_max = 2MiB\n"
+          "socket = \"/a/s\"\nstate_dir = \"/a\"\nrun_dir = \"/r\"\njournal = \"/j\"\njournal_max = 64MiB\n"
           "connections_max = 9\nidentity = \"/i\"\nsecurity = authentic\ninsecure = yes\n"
           "assign = {\"vector.every=2s\", \"disk.mode=off\"}\ndemand = {\"cpu 10s\", \"disk*\"}\nready_file "
           "= \"/f\"\n"
@@ -159,7 +159,8 @@ static void test_every_key(void **unused)
     assert_string_equal(config->state_dir, "/a");
     assert_string_equal(config->run_dir, "/r");
     assert_string_equal(config->journal, "/j");
-    assert_int_equal(config->journal_max, 2 << 20);
+    assert_int_equal(config->journal_max, 64 << 20);
+    assert_int_equal(config->journal_hold, 64 << 20);
     assert_int_equal(config->connections_max, 9);
     assert_string_equal(config->identity, "/i");
     assert_int_equal(config->level, SEAL_AUTHENTIC);
@@ -274,6 +275,11 @@ static void test_bad_values(void **unused)
         {"state_dir = here", "state_dir: \"here\" is not a path from the root; begin with /"},
         {"run_dir = \"\"", "run_dir: it can't be empty"},
         {"journal_max = 1k", "journal_max: \"1k\" is out of range; it can be 1MiB to 1TiB"},
+        {"journal_max = 4MiB",
+         "journal_max: the archive keeps up to 24MiB of new rows in memory between two flushes "
+         "(archive.memory), and until then the journal has to hold them: it needs 32MiB; raise journal_max, "
+         "or "
+         "set archive.memory to 3072KiB"},
         {"journal_max = much", "journal_max: \"much\" is not a size; write 64KiB"},
         {"connections_max = 0", "connections_max: \"0\" is out of range; it can be 1 to 1000000"},
         {"connections_max = 5000000000",

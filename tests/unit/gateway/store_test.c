@@ -340,6 +340,45 @@ static void test_gives_way(void **state)
     test_remove(b.dir);
 }
 
+/* What the archive has not written stays and takes room: samples are refused first, then events, then all. */
+static void test_archive_holds(void **state)
+{
+    (void)state;
+    struct bench b;
+    bench_init(&b);
+    b.store_options = (struct store_options){.max_bytes = 8 * 8192, .segment_bytes = 8192};
+    struct store *s = open_store(&b);
+    char text[4000];
+    memset(text, 'x', sizeof text);
+    text[sizeof text - 1] = '\0';
+    struct store_readers readers = {.has_archive = true, .archive = 0};
+    int refused[3] = {0, 0, 0}; /* the group with which it began */
+    for (int n = 1; n <= 16; n++) {
+        store_hold(s, &readers);
+        append(s, text);
+        commit(s);
+        for (int room = ROOM_SAMPLES; room <= ROOM_RECORDS; room++)
+            if (!refused[room] && store_check_room(s, (enum store_room)room) == -EDQUOT)
+                refused[room] = n;
+    }
+    assert_true(refused[ROOM_SAMPLES] && refused[ROOM_SAMPLES] < refused[ROOM_EVENTS]);
+    assert_true(refused[ROOM_EVENTS] < refused[ROOM_RECORDS]);
+    struct store_stats now;
+    store_stats(s, &now);
+    assert_true(now.first == 1 && now.forced == 0);
+    /* It has got on: there is room again, without anything being written. */
+    readers.archive = now.last;
+    do {
+        store_hold(s, &readers);
+        store_stats(s, &now);
+    } while (now.held);
+    assert_int_equal(store_check_room(s, ROOM_SAMPLES), 0);
+    append(s, text);
+    assert_true(store_held(s) >= sizeof text && store_held(s) < 2 * sizeof text);
+    store_close(s);
+    test_remove(b.dir);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -351,6 +390,7 @@ int main(void)
         cmocka_unit_test(test_checkpoint),
         cmocka_unit_test(test_damaged_checkpoint),
         cmocka_unit_test(test_gives_way),
+        cmocka_unit_test(test_archive_holds),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -452,7 +452,7 @@ static void test_durable(void **state)
     publish(s, 50);
     await_events(s, second, s->next - 1 - had);
     assert_int_equal(second->lost + r->lost, 0);
-    assert_int_equal(subscriptions_remove_durable(s->subs, SLICE_LIT("archive")), -EBUSY);
+    assert_int_equal(subscriptions_remove_durable(s->subs, SLICE_LIT("archive"), &owner), -EBUSY);
     /* Nobody else may have it, but the owner of the gateway. */
     struct reader *thief = reader_new();
     thief->subscriber.who = &ann;
@@ -463,8 +463,12 @@ static void test_durable(void **state)
     assert_int_equal(subscriptions_consumed_durable(s->subs, SLICE_LIT("anns"), consumed, &owner), 0);
     reader_free(s, thief);
     subscriptions_forget(s->subs, &second->subscriber);
-    assert_int_equal(subscriptions_remove_durable(s->subs, SLICE_LIT("archive")), 0);
-    assert_int_equal(subscriptions_remove_durable(s->subs, SLICE_LIT("archive")), E_NODATA);
+    /* Its holder may delete it, and who may control; an agent may not. */
+    const struct access_identity node = {.kind = ACCESS_AGENT, .name = "node1", .uid = UINT32_MAX};
+    assert_int_equal(subscriptions_remove_durable(s->subs, SLICE_LIT("archive"), &node), -EACCES);
+    assert_int_equal(subscriptions_remove_durable(s->subs, SLICE_LIT("anns"), &ann), 0);
+    assert_int_equal(subscriptions_remove_durable(s->subs, SLICE_LIT("archive"), &owner), 0);
+    assert_int_equal(subscriptions_remove_durable(s->subs, SLICE_LIT("archive"), &owner), E_NODATA);
     reader_free(s, r);
     reader_free(s, second);
     side_close(s);

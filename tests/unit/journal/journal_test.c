@@ -309,6 +309,42 @@ static void test_own_segments(void **state)
     journal_close(j);
 }
 
+/* A hold keeps what is above its number, up to its own limit; what goes all the same is counted. */
+static void test_holds(void **state)
+{
+    (void)state;
+    const struct journal_options o = {.segment_bytes = 4096, .max_bytes = 5 * 4096};
+    struct journal_hold holds[] = {{0, UINT64_MAX}, {100, 0}};
+    struct journal *j = open_with(o);
+    journal_set_holds(j, holds, 2);
+    for (int i = 0; i < 30; i++)
+        add(j, 1, 1000); /* three a segment */
+    assert_int_equal(stats_of(j).first, 1);
+    assert_int_equal(stats_of(j).bytes, 10 * 4096);
+    assert_int_equal(journal_bytes_above(j, 0), 10 * 4096);
+    assert_int_equal(journal_bytes_above(j, 3), 9 * 4096);
+    assert_int_equal(journal_bytes_above(j, 29), 4096);
+    assert_int_equal(journal_bytes_above(j, 30), 0);
+    holds[0].number = 7; /* in the third segment, which stays */
+    journal_set_holds(j, holds, 2);
+    assert_int_equal(stats_of(j).first, 7);
+    assert_int_equal(stats_of(j).forced, 0);
+    holds[0] = (struct journal_hold){9, UINT64_MAX};
+    holds[1] = (struct journal_hold){8, 7 * 4096}; /* as many as there are now with its segment */
+    journal_set_holds(j, holds, 2);
+    assert_int_equal(stats_of(j).first, 10);
+    assert_int_equal(stats_of(j).forced, 1); /* record 9, for the second */
+    holds[0].number = 30;
+    holds[1] = (struct journal_hold){10, 7 * 4096};
+    journal_set_holds(j, holds, 2);
+    assert_int_equal(stats_of(j).first, 10); /* over max_bytes, within its own limit */
+    assert_int_equal(stats_of(j).bytes, 7 * 4096);
+    add(j, 1, 1000);
+    assert_int_equal(stats_of(j).first, 13);
+    assert_int_equal(stats_of(j).forced, 3);
+    journal_close(j);
+}
+
 /* What is pinned stays, over the limit if need be; and it is nobody who has read. */
 static void test_pinned(void **state)
 {
@@ -518,6 +554,7 @@ int main(void)
         in_dir(test_one_writer),
         in_dir(test_segments_roll),
         in_dir(test_own_segments),
+        in_dir(test_holds),
         in_dir(test_pinned),
         in_dir(test_forced),
         in_dir(test_refuse),

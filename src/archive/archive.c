@@ -464,7 +464,7 @@ static int append_event(struct archive *a, const struct source_state *source, ui
         return 0;
     }
     if (a->utc_ns && e->time_ns > a->utc_ns + ARCHIVE_AHEAD_NS) {
-        a->counts.refused++;
+        a->counts.too_new++;
         return 0;
     }
     int r = is_there(a, source, record, e->time_ns);
@@ -800,6 +800,11 @@ void archive_on_flush(struct archive *a, const struct archive_derive_ops *ops)
 void archive_set_floor(struct archive *a, int64_t time_ns)
 {
     a->floor_ns = time_ns;
+}
+
+int64_t archive_floor(const struct archive *a)
+{
+    return a->floor_ns;
 }
 
 void archive_count_shed(struct archive *a, uint64_t rows)

@@ -21,6 +21,8 @@
 #include "event/stream_key.h"
 
 #define ARCHIVE_PARTITION_NS (INT64_C(86400) * 1000000000)
+/* A time so far ahead of ours is no time: it would make partitions for ever. */
+#define ARCHIVE_AHEAD_NS (INT64_C(86400) * 1000000000)
 
 struct archive_options {
     const char *dir;      /* made where it is not there */
@@ -32,12 +34,13 @@ struct archive_options {
     int zstd_level;       /* 0 = the default */
 };
 
-/* What has become of rows: taken = kept + too_old + refused + again. */
+/* What has become of rows: taken = kept + too_old + too_new + refused + again. */
 struct archive_counts {
     uint64_t taken;
     uint64_t kept;     /* in heads or on disk */
     uint64_t again;    /* read again, and already there */
     uint64_t too_old;  /* older than anything that is kept */
+    uint64_t too_new;  /* further ahead of now than ARCHIVE_AHEAD_NS */
     uint64_t refused;  /* limits of a table: not even the overflow stream could take it */
     uint64_t overflow; /* of kept: those in overflow streams */
     uint64_t shed;     /* of kept: rows of partitions that gave way to a full disk or to the size limit */
@@ -98,6 +101,7 @@ void archive_count_shed(struct archive *a, uint64_t rows);
 void archive_count_damaged(struct archive *a, uint64_t rows);
 /* Up to this time nothing is kept any more: older rows are refused as too old. */
 void archive_set_floor(struct archive *a, int64_t time_ns);
+int64_t archive_floor(const struct archive *a);
 /* Who has overflow streams: for each producer with such rows since the start. */
 void archive_each_overflow(struct archive *a,
                            void (*fn)(void *arg, const uint8_t producer[16], uint32_t streams, uint64_t rows),

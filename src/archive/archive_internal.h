@@ -20,8 +20,6 @@ enum {
 };
 #define ARCHIVE_FLUSH_NS (INT64_C(600) * 1000000000)
 #define ARCHIVE_RETRY_NS (INT64_C(5) * 1000000000)
-/* A time so far ahead of ours is no time: it would make partitions for ever. */
-#define ARCHIVE_AHEAD_NS (INT64_C(86400) * 1000000000)
 
 struct producer {
     uint8_t id[16];

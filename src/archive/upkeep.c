@@ -183,10 +183,11 @@ static int64_t end_of(const struct upkeep *u, const struct retain_file *f)
     return to;
 }
 
-/* Rows before what is kept would go at once; those of partitions of which only tiers are left, too. */
+/* Rows of partitions that are gone, or of which only tiers are left, are too late. What is too old for its
+ * name by the rules is refused where it comes in (archiver_judge): here it was acknowledged, and goes with
+ * its partition. */
 static void raise_floor(struct upkeep *u)
 {
-    int64_t longest = retain_rules_longest(&u->rules);
     for (size_t i = 0; i < u->files.n; i++) {
         const struct retain_file *f = &u->files.files[i];
         if (f->step_ns && !find_raw(u, f->from_ns)) {
@@ -194,8 +195,7 @@ static void raise_floor(struct upkeep *u)
             u->floor_ns = to > u->floor_ns ? to : u->floor_ns;
         }
     }
-    int64_t by_age = u->utc_ns > INT64_MIN + longest ? u->utc_ns - longest : INT64_MIN;
-    archive_set_floor(u->a, by_age > u->floor_ns ? by_age : u->floor_ns);
+    archive_set_floor(u->a, u->floor_ns);
 }
 
 static int look(struct upkeep *u)

@@ -214,6 +214,7 @@ static void add_row(struct import *im, const uint8_t id[16], const struct import
     args_add_uint(row, "stored", n->stored);
     args_add_uint(row, "again", n->again);
     args_add_uint(row, "too_old", n->too_old);
+    args_add_uint(row, "too_new", n->too_new);
     args_add_uint(row, "refused", n->refused);
     args_add_uint(row, "bad", im->bad);
     args_add_uint(row, "bytes", im->bytes);
@@ -232,12 +233,16 @@ static void account(struct import *im, const uint8_t id[16])
     im->sum.stored += n.stored;
     im->sum.again += n.again;
     im->sum.too_old += n.too_old;
+    im->sum.too_new += n.too_new;
     im->sum.refused += n.refused;
     im->sum_bad += im->bad;
     if (n.refused)
         say("%s: %" PRIu64 " events were refused: %s", im->path, n.refused, n.said);
     if (n.too_old)
-        say("%s: %" PRIu64 " events are too old: %s", im->path, n.too_old, im->ops->when_too_old);
+        say("%s: %" PRIu64 " events are too old: %s; %s", im->path, n.too_old, n.why_old,
+            im->ops->when_too_old);
+    if (n.too_new)
+        say("%s: %" PRIu64 " events are too new: %s", im->path, n.too_new, n.why_new);
 }
 
 static int import_file(struct import *im, const char *path)
@@ -276,7 +281,7 @@ static int exit_of(const struct import *im, int r, size_t n_files)
         return EXIT_FAILED;
     if (im->missing == n_files)
         return EXIT_NOT_FOUND;
-    bool is_part = im->missing || im->sum_bad || im->sum.too_old || im->sum.refused;
+    bool is_part = im->missing || im->sum_bad || im->sum.too_old || im->sum.too_new || im->sum.refused;
     return is_part ? EXIT_PARTLY : EXIT_OK;
 }
 
@@ -298,8 +303,8 @@ static int import_files(struct import *im, struct operands files)
 }
 
 static const struct table_column columns[] = {
-    {"file", 0},    {"events", 0},  {"stored", 0}, {"again", 0},
-    {"too_old", 0}, {"refused", 0}, {"bad", 0},    {NULL, 0},
+    {"file", 0},    {"events", 0},  {"stored", 0}, {"again", 0}, {"too_old", 0},
+    {"too_new", 0}, {"refused", 0}, {"bad", 0},    {NULL, 0},
 };
 
 static int prepare(struct import *im, struct table_options *report)
@@ -389,7 +394,8 @@ const struct verb verb_import = {
         "What can't be read is reported as `file:line: reason`, the first few of each file, and left out.\n"
         "The report has a row a file: `events` that were read, of them `stored`, there before (`again`), "
         "`too_old`, "
-        "`refused`; and units that could not be read (`bad`). Ends with 4 if something was left out, with 3 "
+        "`too_new`, `refused`; and units that could not be read (`bad`). Ends with 4 if something was left "
+        "out, with 3 "
         "if no "
         "file could be read.",
     .operand_kind = OPERAND_FILES,

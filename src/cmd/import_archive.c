@@ -201,10 +201,11 @@ static void target_counts(void *target, struct import_counts *out)
                                   .stored = now.kept - t->before.kept,
                                   .again = t->skipped + (now.again - t->before.again),
                                   .too_old = now.too_old - t->before.too_old,
+                                  .too_new = now.too_new - t->before.too_new,
                                   .refused = now.refused - t->before.refused};
-    if (out->refused)
-        (void)snprintf(out->said, sizeof out->said,
-                       "more than a day ahead of now, or over a limit of the archive"); /* fits */
+    (void)snprintf(out->why_old, sizeof out->why_old, "older than the archive keeps such events"); /* fits */
+    (void)snprintf(out->why_new, sizeof out->why_new, "more than a day ahead of now");
+    (void)snprintf(out->said, sizeof out->said, "over a limit of the archive");
 }
 
 const struct import_target_ops import_archive = {

@@ -158,14 +158,21 @@ static void gateway_counts(void *target, struct import_counts *out)
     struct deliver_counts n = {0};
     if (t->deliver)
         deliver_counts(t->deliver, &n);
-    *out =
-        (struct import_counts){.given = t->given, .too_old = n.refused[REFUSE_TOO_OLD], .again = t->skipped};
-    for (size_t i = 0; i < DELIVER_REASONS; i++)
-        out->refused += i == REFUSE_TOO_OLD ? 0 : n.refused[i];
-    uint64_t again = t->skip == 0 && t->before < n.passed ? t->before : 0; /* sent, and there before */
+    *out = (struct import_counts){.given = t->given,
+                                  .too_old = n.refused[REFUSE_TOO_OLD],
+                                  .too_new = n.refused[REFUSE_TOO_NEW],
+                                  .again = t->skipped};
+    for (size_t i = 0; i < DELIVER_REASONS; i++) {
+        bool is_time = i == REFUSE_TOO_OLD || i == REFUSE_TOO_NEW;
+        out->refused += is_time ? 0 : n.refused[i];
+        if (n.refused[i] && !is_time)
+            memcpy(out->said, n.text[i], sizeof out->said);
+    }
+    uint64_t again = t->skip ? 0 : t->before < n.passed ? t->before : n.passed; /* sent, and there before */
     out->again += again;
     out->stored = n.passed - again;
-    memcpy(out->said, n.text, sizeof out->said);
+    memcpy(out->why_old, n.text[REFUSE_TOO_OLD], sizeof out->why_old);
+    memcpy(out->why_new, n.text[REFUSE_TOO_NEW], sizeof out->why_new);
 }
 
 const struct import_target_ops import_gateway = {

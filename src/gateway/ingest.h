@@ -21,6 +21,7 @@
 #ifndef GRIDLINE_GATEWAY_INGEST_H
 #define GRIDLINE_GATEWAY_INGEST_H
 
+#include "event/archived.h"
 #include "event/batch.h"
 #include "gateway/ledger.h"
 #include "gateway/store.h"
@@ -60,6 +61,9 @@ struct ingest_options {
      * behind those that were synced together, with the last record of that group. */
     void (*on_batch)(void *arg, const struct batch *b, struct position at);
     void (*on_group)(void *arg, uint64_t last);
+    /* Is it to be kept by who reads the journal? What is not is refused for good, with that reason; the other
+     * events of its block are taken. NULL = everything is. */
+    enum archived_verdict (*judge)(void *arg, const struct event *e, int64_t now_ns);
     /* Called when the store begins to refuse (r < 0) and when it takes again (r == 0). */
     void (*on_store)(void *arg, int r);
     /* So many records gave way at max_bytes before every cursor had passed them. Called each time; NULL =

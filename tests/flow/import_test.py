@@ -14,6 +14,7 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 
 import grid
 from grid import Gateway, wait_for
@@ -537,6 +538,55 @@ def case_cardinality(work):
         else:
             g.gridline("export", "-e", "disk", "-o", out)
         same(read_as_json(out), want)
+
+
+def timed(ages_s, name="job.end"):
+    """As NDJSON: an event for each age; negative: ahead of now."""
+    now = int(time.time())
+    return "".join(json.dumps({"time": now - age, "host": "h", "prog": "app", "name": name, "n": i}) + "\n"
+                   for i, age in enumerate(ages_s))
+
+
+def ask(g, sql):
+    """The rows as lines of csv, without the head."""
+    return g.gridline("sql", "--format", "csv", sql).stdout.splitlines()[1:]
+
+
+def sums(g):
+    """Of the ledger's accounts of events, without the gateway's own."""
+    rows = [r for r in g.rows("ledger", "--long") if r["class"] == "events"]
+    return {name: sum(r[name] for r in rows) for name in ("too_old", "too_new", "refused")}
+
+
+def case_refused(work):
+    """What the archive would not keep is refused where it comes in, for its reason and counted; what is said to be stored
+    can be selected at once. In one block with events that are taken, too; a second time says the same."""
+    day = 86400
+    g = Gateway(GATEWAY, work, "gateway", "127.0.0.1:0",
+                settings=[f"archive.dir={work}/archive", "archive.keep=short*=1d,*=90d"]).start()
+    ages = [10, 91 * day, 20, -2 * day, 89 * day, 400 * day, -3600, -3 * day, 30]
+    path = write(work + "/mixed.ndjson", timed(ages) + timed([3600, 2 * day], "short"))
+    for round in range(2):
+        (row,), said = into(g, path, code=PARTLY)
+        assert (row["events"], row["too_old"], row["too_new"], row["refused"]) == (11, 3, 2, 0), row
+        assert (row["stored"], row["again"]) == ((6, 0), (0, 6))[round], row
+        assert "3 events are too old" in said and "archive.keep" in said and "2 events are too new" in said, said
+        assert ask(g, "SELECT count(*), sum(n) FROM \"job.end\"") == ["5,20"]
+        assert ask(g, "SELECT count(*) FROM short") == ["1"]
+        assert sums(g) == {"too_old": 3 * (round + 1), "too_new": 2 * (round + 1), "refused": 0}, sums(g)
+    # a program (libgridline) hears it, too
+    for age, what in ((400 * day, "older than the archive"), (-5 * day, "ahead of the clock")):
+        at = datetime.datetime.fromtimestamp(int(time.time()) - age, datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+        out = subprocess.run([GRIDLINE, "log", "--to", "unix:" + g.socket, "--time", at, "app.x", "a=1"], stderr=subprocess.PIPE,
+                             text=True)
+        assert out.returncode == FAILED and what in out.stderr, out
+    assert sums(g) == {"too_old": 7, "too_new": 5, "refused": 0}, sums(g)
+    # and lines, which nobody answers, are counted
+    host, port = g.addresses[0].removeprefix("tcp://").rsplit(":", 1)
+    with socket.create_connection((host, int(port))) as s:
+        s.sendall(b"DATE=20100101000000 HOST=h PROG=p LVL=Info NL.EVNT=app.x a=1\n" * 3)
+    wait_for(lambda: sums(g)["too_old"] == 10, "the lines to be counted")
+    assert "no such table" in g.gridline("sql", "SELECT * FROM \"app.x\"", check=False).stderr
 
 
 if __name__ == "__main__":

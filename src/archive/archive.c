@@ -6,12 +6,14 @@
  * a key made and looked up. */
 #include "archive/archive_internal.h"
 
+#include "archive/retain.h"
 #include "base/mem.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 /* ---------------------------------------------------------------- sources */
 
@@ -452,6 +454,14 @@ static int put_row(struct archive *a, struct archive_stream *s, const struct hea
     return 0;
 }
 
+static void note_kept(struct archive_stream *s, int64_t time_ns, int64_t until_ns)
+{
+    bool is_first = s->keep_ns == 0;
+    s->keep_ns = until_ns > s->keep_ns ? until_ns : s->keep_ns;
+    s->kept_from_ns = is_first || time_ns < s->kept_from_ns ? time_ns : s->kept_from_ns;
+    s->kept_to_ns = is_first || time_ns > s->kept_to_ns ? time_ns : s->kept_to_ns;
+}
+
 /* 0: it has become of it what the counts say. E_LIMIT: it can't be taken; else nothing has become of it yet.
  */
 static int append_event(struct archive *a, const struct source_state *source, uint64_t record,
@@ -459,7 +469,7 @@ static int append_event(struct archive *a, const struct source_state *source, ui
 {
     const struct event *e = &b->events[i];
     const struct schema_info *info = NULL;
-    if (e->time_ns < a->floor_ns) {
+    if (!b->origin.keep_ns && (e->time_ns < a->floor_ns || archive_is_too_old(a, e))) {
         a->counts.too_old++;
         return 0;
     }
@@ -485,6 +495,8 @@ static int append_event(struct archive *a, const struct source_state *source, ui
     if (r < 0)
         return r;
     a->counts.kept++;
+    if (b->origin.keep_ns)
+        note_kept(s, e->time_ns, b->origin.keep_ns);
     if (s->is_overflow) {
         a->counts.overflow++;
         s->producer->overflow++;
@@ -723,6 +735,25 @@ int archive_open(const struct archive_options *o, struct archive **out, struct d
     return 0;
 }
 
+/* SQLite leaves a log beside a file that a reader was the last to close. Who writes next would empty it;
+ * nobody may. */
+static int tidy_log(void *arg, const char *name, int64_t from_ns, int64_t step_ns)
+{
+    const struct archive *a = arg;
+    struct partition *p = NULL;
+    struct strbuf log = {0}, index = {0};
+    (void)from_ns, (void)step_ns;
+    strbuf_printf(&log, "%s/%s-wal", a->dir, name);
+    strbuf_printf(&index, "%s/%s-shm", a->dir, name);
+    if (!strbuf_failed(&log) && !strbuf_failed(&index) &&
+        (access(log.p, F_OK) == 0 || access(index.p, F_OK) == 0) &&
+        partition_open(a->dir, name, PARTITION_WRITE, NULL, &p, NULL) == 0)
+        partition_close(p);
+    strbuf_fini(&log);
+    strbuf_fini(&index);
+    return 0;
+}
+
 void archive_close(struct archive *a)
 {
     void *v;
@@ -730,6 +761,8 @@ void archive_close(struct archive *a)
         return;
     for (size_t i = 0; i < ARCHIVE_OPEN_MAX; i++)
         partition_close(a->open[i].p);
+    if (a->catalog)
+        (void)catalog_partitions(a->dir, tidy_log, a); /* the next time, else */
     for (size_t i = 0; map_next(&a->streams, &i, &v);)
         stream_free(v);
     for (size_t i = 0; map_next(&a->tables, &i, &v);) {
@@ -800,6 +833,16 @@ void archive_on_flush(struct archive *a, const struct archive_derive_ops *ops)
 void archive_set_floor(struct archive *a, int64_t time_ns)
 {
     a->floor_ns = time_ns;
+}
+
+void archive_set_rules(struct archive *a, const struct retain_rules *rules)
+{
+    a->rules = rules;
+}
+
+bool archive_is_too_old(const struct archive *a, const struct event *e)
+{
+    return a->rules && a->utc_ns && e->time_ns < a->utc_ns - retain_rules_age(a->rules, e->schema->name);
 }
 
 int64_t archive_floor(const struct archive *a)

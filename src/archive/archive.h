@@ -57,6 +57,9 @@ void archive_close(struct archive *a); /* NULL is fine; heads are not flushed */
 /* Rows of producers with more than options.streams_max streams go to one overflow stream a (host, prog,
  * name), whose key has `overflow` = true and no other field; their key fields are columns of its rows.
  *
+ * Events of a batch with origin.keep_ns are taken however old they are, and stay until then: their event name
+ * is kept in the partitions they come into (partition_keep).
+ *
  * A record of a source, whole: all its batches one after the other, then archive_done. Records come in order;
  * those up to archive_cursor need not come again. -ENOMEM, -ENOSPC, -EIO: nothing is lost; the same batch
  * comes again, later. Cost: a look-up a stream and run, 8 bytes a value. */
@@ -101,6 +104,12 @@ void archive_count_shed(struct archive *a, uint64_t rows);
 void archive_count_damaged(struct archive *a, uint64_t rows);
 /* Up to this time nothing is kept any more: older rows are refused as too old. */
 void archive_set_floor(struct archive *a, int64_t time_ns);
+/* Rows older than rules (retain.h) keep them are refused as too old, too; borrowed. For who writes without a
+ * gateway, which refuses them before they come here. NULL = none. */
+struct retain_rules;
+void archive_set_rules(struct archive *a, const struct retain_rules *rules);
+/* Is it too old by these, as of the last tick? */
+bool archive_is_too_old(const struct archive *a, const struct event *e);
 int64_t archive_floor(const struct archive *a);
 /* Who has overflow streams: for each producer with such rows since the start. */
 void archive_each_overflow(struct archive *a,

@@ -50,6 +50,8 @@ struct archive_stream {
     bool was_fed;                   /* since the last flush */
     bool is_derived;                /* of rows made at a flush: nobody sees its head */
     uint8_t quiet;                  /* flushes without a row */
+    int64_t keep_ns; /* rows of its head between the next two are to be kept until then; 0 = none */
+    int64_t kept_from_ns, kept_to_ns;
     struct archive_stream *next;    /* who came behind it last time: a guess */
     const struct schema_info *info; /* of its last event; */
     struct value *keys;             /* and its key values in that order; of its key */
@@ -113,7 +115,8 @@ struct archive {
     int64_t utc_ns;    /* of the last tick; 0 = not known */
     int64_t oldest_ns; /* monotonic, of the oldest row in heads; 0 = none, or not known yet */
     int64_t retry_ns;  /* monotonic: no flush before, after one that failed */
-    int64_t floor_ns;  /* older rows are too old */
+    int64_t floor_ns;  /* older rows are too old, */
+    const struct retain_rules *rules; /* and those older than these say; NULL = none does */
     struct archive_derive_ops derive;
     struct id_set ids; /* options.ids */
 

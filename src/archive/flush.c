@@ -177,12 +177,30 @@ static int set_marks(const struct sealing *s)
     return r;
 }
 
+/* The event names of rows that are to be kept; what was derived of them goes with them. */
+static int set_kept(const struct sealing *s)
+{
+    int64_t longest = 0;
+    int r = 0;
+    for (int derived = 0; derived < 2; derived++)
+        for (size_t i = 0; r == 0 && i < s->n; i++) {
+            const struct archive_stream *a = s->all[i].stream;
+            bool is_kept = a->keep_ns && a->kept_from_ns < s->span.to_ns && a->kept_to_ns >= s->span.from_ns;
+            int64_t until = a->is_derived ? longest : is_kept ? a->keep_ns : 0;
+            if (a->is_derived == (derived == 1) && until)
+                r = partition_keep(s->p, a->table->name, until);
+            longest = until > longest ? until : longest;
+        }
+    return r;
+}
+
 static void use_head(struct archive_stream *s, const struct head *left)
 {
     s->head = *left;
     s->n_seen = s->is_derived ? 0 : left->n;
     s->n_origins_seen = left->n_origins;
     s->is_unsorted_seen = left->is_unsorted;
+    s->keep_ns = left->n ? s->keep_ns : 0;
 }
 
 /* The rows of this partition are on disk: they give way in all heads at one moment. */
@@ -239,6 +257,8 @@ static int seal_rows(struct sealing *s)
     r = put_all(s);
     if (r == 0)
         r = set_marks(s);
+    if (r == 0)
+        r = set_kept(s);
     return r < 0 ? r : partition_commit(s->p);
 }
 
@@ -365,6 +385,7 @@ static void rewind_all(struct archive *a)
         pthread_mutex_lock(&a->lock);
         s->head = (struct head){.buffer = NULL};
         s->n_seen = 0;
+        s->keep_ns = 0;
         pthread_mutex_unlock(&a->lock);
         head_fini(&old);
     }

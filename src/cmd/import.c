@@ -332,7 +332,10 @@ static int prepare(struct import *im, struct table_options *report)
 
 static int import_run(void *state, struct operands files)
 {
-    struct import im = {.options = state};
+    struct import_options *o = state;
+    if (o->keep_ns && __builtin_add_overflow(clock_utc_ns(), o->keep_ns, &o->keep_until_ns))
+        o->keep_until_ns = BATCH_KEEP_EVER;
+    struct import im = {.options = o};
     struct table_options report = {.event = "import", .columns = columns, .shows_all = true};
     int code = prepare(&im, &report);
     if (code == EXIT_OK)
@@ -358,6 +361,11 @@ static const struct option_spec table[] = {
      "the files have this format; otherwise it is told from each one's first bytes"},
     {0, "host", OPTION_TEXT, "NAME", offsetof(struct import_options, host), "for events without a host"},
     {0, "prog", OPTION_TEXT, "NAME", offsetof(struct import_options, prog), "for events without a program"},
+    {0, "keep", OPTION_KEEP, "[TIME]", offsetof(struct import_options, keep_ns),
+     "take events however old they are, and keep them for so long from now on (`30d`), or for ever if no "
+     "time is "
+     "given: the archive's own ages (`archive.keep`) do not count for them. At a gateway: for who may "
+     "control workers"},
     {0, "strict", OPTION_FLAG, NULL, offsetof(struct import_options, is_strict),
      "nothing of a file goes in if some of it can't be read, and none of the files behind it"},
     {0, "timeout", OPTION_DURATION, "TIME", offsetof(struct import_options, timeout_ns),
@@ -372,6 +380,7 @@ static const struct example examples[] = {
     {"gridline import app.ulm.gz app.ulm", "Two logs to this host's gateway, and so into its archive"},
     {"gridline import --archive /srv/archive --host node7 old/*.log",
      "Into a folder, with the host they lack"},
+    {"gridline import --keep trace-2010.ulm.gz", "An old trace, to stay beside what is kept for 90 days"},
     {"gridline import --format json - < events.ndjson", "From a pipe; the report is for a program"},
     {NULL, NULL},
 };

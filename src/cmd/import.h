@@ -14,6 +14,7 @@ struct import_options {
     const struct encoding *input;
     const char *host, *prog; /* for events without */
     int64_t timeout_ns;
+    int64_t keep_ns, keep_until_ns; /* --keep: for how long, and until when; 0 = as the archive's rules say */
     bool is_strict, is_quiet;
 };
 

@@ -117,6 +117,7 @@ static int send_events(struct gateway_target *t, const struct event *events, siz
                        struct batch_origin origin)
 {
     int r = 0;
+    origin.keep_ns = t->options->keep_until_ns;
     for (size_t i = 0; i < n && r == 0;) {
         bool is_alone = is_order(&events[i]) || (i && is_order(&events[i - 1]));
         int added =
@@ -182,7 +183,5 @@ const struct import_target_ops import_gateway = {
     .give = gateway_give,
     .end = gateway_end,
     .counts = gateway_counts,
-    .when_too_old =
-        "the gateway has forgotten what it took so long ago, so it can't tell whether it has them; put them "
-        "into its archive with --archive DIR while it is stopped",
+    .when_too_old = "import with --keep takes and keeps them",
 };

@@ -128,19 +128,23 @@ struct arrival {
 /* Counts events that were not taken, and says so. -ESTALE: they may have been stored and forgotten. */
 static void refuse_arrival(struct ingest *in, const struct arrival *a, uint32_t count, int r)
 {
-    bool is_never = r == E_LIMIT || r == E_PROTO || r == E_VERSION || r == -ESTALE || r == -EPERM;
-    enum frame_refusal reason = r == E_LIMIT   ? REFUSE_LIMIT
-                                : r == -ESTALE ? REFUSE_TOO_OLD
-                                : r == -EPERM  ? REFUSE_NOT_ALLOWED
-                                : is_never     ? REFUSE_MALFORMED
-                                               : REFUSE_STORAGE;
+    bool is_never =
+        r == E_LIMIT || r == E_PROTO || r == E_VERSION || r == -ESTALE || r == -EPERM || r == -EACCES;
+    enum frame_refusal reason = r == E_LIMIT                  ? REFUSE_LIMIT
+                                : r == -ESTALE                ? REFUSE_TOO_OLD
+                                : r == -EPERM || r == -EACCES ? REFUSE_NOT_ALLOWED
+                                : is_never                    ? REFUSE_MALFORMED
+                                                              : REFUSE_STORAGE;
     a->account->taken += count;
     *(r == -ESTALE ? &a->account->too_old : &a->account->refused) += count;
     if (!is_never)
         ingest_note_store(in, r);
     if (a->source)
         refuse(a->source, &a->origin, a->first, a->count, reason, is_never ? 0 : INGEST_RETRY_MS,
-               r == -ESTALE ? "older than what is remembered" : err_text(r));
+               r == -ESTALE ? "older than what is remembered"
+               : r == -EACCES
+                   ? "only who may control workers may keep events for longer than archive.keep says"
+                   : err_text(r));
 }
 
 void ingest_begin(struct ingest *in)
@@ -256,7 +260,8 @@ static int judge(struct ingest *in, struct arrival *a)
         in->max_verdicts = a->count;
     }
     for (uint32_t i = 0; i < a->count; i++) {
-        in->verdicts[i] = (uint8_t)ingest_judge(in, &a->events[i], now);
+        enum archived_verdict v = ingest_judge(in, &a->events[i], now);
+        in->verdicts[i] = a->head.keep_ns && v == ARCHIVED_TOO_OLD ? ARCHIVED_KEPT : (uint8_t)v;
         a->denied += in->verdicts[i] != ARCHIVED_KEPT;
     }
     return 0;
@@ -367,6 +372,7 @@ static void enter_group(struct ingest *in, const struct arrival *a, struct inges
     struct turn *t = ingest_turn(in);
     a->account->taken += count;
     a->account->queued += count;
+    a->account->is_kept = a->account->is_kept || a->head.keep_ns;
     bool wants_batch = in->options.on_batch && a->is_new;
     t->is_awaited = true;
     t->batch_bytes += wants_batch ? a->batch->size_bytes : 0;
@@ -543,7 +549,9 @@ int ingest_block(struct ingest *in, struct ingest_source *source, struct slice p
         r = -EPERM;
     if (r == 0 && !account_set_class(a.account, CLASS_EVENTS))
         r = E_PROTO; /* samples have that origin */
-    if (r == 0 && !ingest_is_none(&a.origin) && may_be_forgotten(in, &a))
+    if (r == 0 && a.head.keep_ns && !source->may_keep)
+        r = -EACCES;
+    if (r == 0 && !ingest_is_none(&a.origin) && !a.head.keep_ns && may_be_forgotten(in, &a))
         r = -ESTALE;
     if (r == 0)
         r = judge(in, &a);

@@ -50,6 +50,7 @@ struct ingest_source {
     void (*refuse)(struct ingest_source *s, const struct frame_refuse *refuse);
     /* May it say that? A block with one event that it may not say is refused as a whole. NULL = anything. */
     bool (*may)(struct ingest_source *s, const struct event *e);
+    bool may_keep;  /* it may ask the archive to keep events for longer than its rules say */
     bool is_own;    /* the gateway itself: only it gives orders to guards (access_says_orders) */
     bool is_behind; /* waits for that block: */
     struct frame_origin behind;

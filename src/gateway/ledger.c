@@ -84,7 +84,7 @@ void ledger_expire(struct ledger *l, uint32_t keep_s)
     for (struct account *a = l->oldest, *newer;
          a && a->active_s < l->now_s && l->now_s - a->active_s > keep_s; a = newer) {
         newer = a->newer;
-        if (is_in_use(a))
+        if (is_in_use(a) || a->is_kept)
             continue;
         if (a->class == CLASS_EVENTS && a->active_s > l->forgotten_s)
             l->forgotten_s = a->active_s;
@@ -159,11 +159,11 @@ void ledger_walk_end(struct ledger *l)
     l->n_walk = l->walked = 0;
 }
 
-/* An account as bytes: producer; u64 epoch; u8 class, | 2 if it is closed, | 4 if it has the next two; u32
- * active_s; varints passed, duplicate, refused, too_old, no_schema, perhaps too_new and bridged; of samples
- * varint highest; of events varint n, and n times varint first, varint last - first: these may touch and
- * overlap; text COUNTS. */
-enum { ACCOUNT_CLOSED = 2, ACCOUNT_MORE = 4 };
+/* An account as bytes: producer; u64 epoch; u8 class, | 2 if it is closed, | 4 if it has the next two, | 8 if
+ * it is kept; u32 active_s; varints passed, duplicate, refused, too_old, no_schema, perhaps too_new and
+ * bridged; of samples varint highest; of events varint n, and n times varint first, varint last - first:
+ * these may touch and overlap; text COUNTS. */
+enum { ACCOUNT_CLOSED = 2, ACCOUNT_MORE = 4, ACCOUNT_KEPT = 8 };
 
 static void put_ranges(struct strbuf *out, const struct seq_set *s)
 {
@@ -179,8 +179,8 @@ void account_put(struct strbuf *out, const struct account *a)
     uint64_t bridged = a->class == CLASS_EVENTS ? a->bridged : 0;
     bool has_more = a->too_new || bridged;
     frame_put_origin(out, &a->origin);
-    strbuf_add_char(out,
-                    (char)(a->class | (a->is_closed ? ACCOUNT_CLOSED : 0) | (has_more ? ACCOUNT_MORE : 0)));
+    strbuf_add_char(out, (char)(a->class | (a->is_closed ? ACCOUNT_CLOSED : 0) |
+                                (has_more ? ACCOUNT_MORE : 0) | (a->is_kept ? ACCOUNT_KEPT : 0)));
     strbuf_add_u32(out, a->active_s);
     strbuf_add_varint(out, has_set ? 0 : a->passed + a->queued); /* the set says it */
     strbuf_add_varint(out, a->duplicate);
@@ -256,7 +256,7 @@ int ledger_get_account(struct ledger *l, struct cursor *c)
         return c->bad ? E_PROTO : 0;
     struct account read = {.origin = frame_get_origin(c)};
     uint8_t flags = cursor_u8(c);
-    if (c->bad || flags > (CLASS_SAMPLES | ACCOUNT_CLOSED | ACCOUNT_MORE))
+    if (c->bad || flags > (CLASS_SAMPLES | ACCOUNT_CLOSED | ACCOUNT_MORE | ACCOUNT_KEPT))
         return E_PROTO;
     read.class = flags & CLASS_SAMPLES;
     int r = get_sums(&read, c, flags);
@@ -267,6 +267,7 @@ int ledger_get_account(struct ledger *l, struct cursor *c)
     }
     clear(a);
     read.is_closed = read.is_closed || flags & ACCOUNT_CLOSED;
+    read.is_kept = flags & ACCOUNT_KEPT;
     read.newer = a->newer;
     read.older = a->older;
     read.pins = a->pins;

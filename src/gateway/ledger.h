@@ -52,6 +52,8 @@ struct account {
     uint32_t walk_at;   /* its place in the walk */
     uint8_t class;      /* enum frame_class */
     bool is_closed;     /* the sender said that the epoch is over */
+    bool is_kept; /* it had events that the archive keeps: it is not forgotten by age, as it may be sent again
+                   */
     uint64_t told;          /* taken, when it was last told as an event */
 };
 

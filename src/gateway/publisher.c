@@ -246,7 +246,8 @@ static void on_turn(evutil_socket_t fd, short what, void *arg)
 int publisher_start(struct publisher *p, struct event_base *base, const struct encoding *encoding,
                     struct slice body)
 {
-    p->source = (struct ingest_source){.ack = on_ack, .refuse = on_refuse};
+    p->source = (struct ingest_source){
+        .ack = on_ack, .refuse = on_refuse, .may_keep = access_allows(p->who, ACCESS_CONTROL, SLICE_LIT(""))};
     p->turn = evtimer_new(base, on_turn, p);
     if (!p->turn)
         return -ENOMEM;

@@ -589,5 +589,55 @@ def case_refused(work):
     assert "no such table" in g.gridline("sql", "SELECT * FROM \"app.x\"", check=False).stderr
 
 
+DAY = 86400
+
+
+def case_keep(work):
+    """An old trace, kept in an archive of seven days: selected at once, and there after upkeep, a restart and another import
+    of it; who may not control may not keep; what is kept for a time goes when that is over."""
+    g = Gateway(GATEWAY, work, "gateway", "127.0.0.1:0",
+                settings=[f"archive.dir={work}/archive", "archive.keep=*=7d"]).start()
+    old = write(work + "/old.ndjson", timed([16 * 365 * DAY + i * 600 for i in range(2000)], "trace"))
+    brief = write(work + "/brief.ndjson", timed([10 * 365 * DAY + i * 600 for i in range(50)], "brief"))
+    (row,), said = into(g, old, code=PARTLY)
+    assert row["too_old"] == 2000 and "--keep" in said, (row, said)
+    (row,), _ = into(g, old, "--keep")
+    assert row["stored"] == 2000 and row["too_old"] == 0, row
+    (row,), _ = into(g, "--keep", "2s", brief)
+    assert row["stored"] == 50, row
+    count = "SELECT count(*), sum(n) FROM trace"
+    assert ask(g, count) == ["2000,1999000"]
+    for _ in range(2):
+        g.stop()
+        g.start()
+        assert ask(g, count) == ["2000,1999000"]
+        (row,), _ = into(g, "--keep=forever", old)
+        assert row["stored"] == 0 and row["again"] == 2000, row
+    # upkeep takes what was kept for two seconds, and leaves the trace
+    wait_for(lambda: ask(g, "SELECT count(*) FROM brief") == ["0"], "what is kept no longer to go")
+    assert ask(g, count) == ["2000,1999000"]
+    g.stop()
+    assert not [f for f in os.listdir(work + "/archive") if f.endswith(("-wal", "-shm"))], os.listdir(work + "/archive")
+
+
+def case_keep_folder(work):
+    """The same to the folder of a gateway that is stopped: its ages count there, too."""
+    archive = work + "/archive"
+    g = Gateway(GATEWAY, work, "gateway", "127.0.0.1:0", settings=[f"archive.dir={archive}", "archive.keep=*=7d"]).start()
+    g.stop()
+    path = write(work + "/mixed.ndjson", timed([60, 3000 * DAY, 3001 * DAY, 120, -3 * DAY], "trace"))
+    row, = to_folder(archive, path, code=PARTLY)
+    assert (row["stored"], row["too_old"], row["too_new"]) == (2, 2, 1), row
+    row, = to_folder(archive, "--keep", path)
+    assert (row["stored"], row["again"]) == (2, 3), row
+    g.start()
+    assert ask(g, "SELECT count(*), sum(n) FROM trace") == ["4,6"]
+    g.stop()
+    assert not [f for f in os.listdir(archive) if f.endswith(("-wal", "-shm"))], os.listdir(archive)
+    # one of nobody has no ages
+    row, = to_folder(work + "/other", path, code=PARTLY)
+    assert (row["stored"], row["too_old"], row["too_new"]) == (4, 0, 1), row
+
+
 if __name__ == "__main__":
     grid.main(globals(), sys.argv)

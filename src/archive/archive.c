@@ -38,7 +38,7 @@ static int look_at_mark(void *arg, const char *name, int64_t from_ns, int64_t st
     (void)name;
     if (step_ns != 0)
         return 0;
-    struct partition_span span = archive_span_of(m->a, from_ns);
+    struct partition_span span = {.from_ns = from_ns, .to_ns = from_ns + m->a->o.partition_ns};
     struct partition *p = archive_partition(m->a, &span, &r);
     uint64_t record = p ? partition_mark(p, m->s) : 0;
     m->record = record > m->record ? record : m->record;
@@ -393,7 +393,69 @@ struct partition_span archive_span_of(const struct archive *a, int64_t time_ns)
 {
     int64_t width = a->o.partition_ns, rest = time_ns % width;
     int64_t from = time_ns - (rest < 0 ? rest + width : rest);
-    return (struct partition_span){.from_ns = from, .to_ns = from + width};
+    struct partition_span new = {.from_ns = from, .to_ns = from + width};
+    for (size_t i = 0; i < a->n_spans; i++) {
+        const struct partition_span *s = &a->spans[i];
+        if (s->from_ns <= time_ns && time_ns < s->to_ns)
+            return *s;
+        if (s->to_ns <= time_ns && s->to_ns > new.from_ns) /* made with another length */
+            new.from_ns = s->to_ns;
+        if (s->from_ns > time_ns && s->from_ns < new.to_ns)
+            new.to_ns = s->from_ns;
+    }
+    return new;
+}
+
+bool archive_has_span(const struct archive *a, const struct partition_span *span)
+{
+    for (size_t i = 0; i < a->n_spans; i++)
+        if (a->spans[i].from_ns < span->to_ns && a->spans[i].to_ns > span->from_ns)
+            return true;
+    return false;
+}
+
+int archive_note_span(struct archive *a, const struct partition_span *span)
+{
+    for (size_t i = 0; i < a->n_spans; i++)
+        if (a->spans[i].from_ns == span->from_ns)
+            return 0;
+    if (a->n_spans == a->max_spans) {
+        size_t max = a->max_spans ? a->max_spans * 2 : 16;
+        struct partition_span *all = mem_try_resize(a->spans, max * sizeof *all);
+        if (!all)
+            return -ENOMEM;
+        a->spans = all;
+        a->max_spans = max;
+    }
+    a->spans[a->n_spans++] = *span;
+    return 0;
+}
+
+/* Those that are there come to the front; the first *at of them are known. */
+static int keep_span(void *arg, const char *name, int64_t from_ns, int64_t step_ns)
+{
+    void **both = arg;
+    struct archive *a = both[0];
+    size_t *at = both[1];
+    (void)name;
+    for (size_t i = *at; step_ns == 0 && i < a->n_spans; i++)
+        if (a->spans[i].from_ns == from_ns) {
+            struct partition_span swap = a->spans[*at];
+            a->spans[(*at)++] = a->spans[i];
+            a->spans[i] = swap;
+            return 0;
+        }
+    return 0;
+}
+
+int archive_list_spans(struct archive *a)
+{
+    size_t kept = 0;
+    void *both[] = {a, &kept};
+    int r = catalog_partitions(a->dir, keep_span, both);
+    if (r == 0)
+        a->n_spans = kept; /* nobody else makes any */
+    return r;
 }
 
 /* Is it on disk already, by a flush that did not come to its end? 1, 0, or nobody can tell now. */
@@ -698,8 +760,10 @@ static int look_at_gen(void *arg, const char *name, int64_t from_ns, int64_t ste
     (void)name;
     if (step_ns != 0)
         return 0;
-    struct partition_span span = archive_span_of(newest->a, from_ns);
+    struct partition_span span = {.from_ns = from_ns, .to_ns = from_ns + newest->a->o.partition_ns};
     struct partition *p = archive_partition(newest->a, &span, &r);
+    if (p && archive_note_span(newest->a, partition_span(p)) < 0)
+        return -ENOMEM;
     uint64_t gen = p ? partition_gen(p) : 0;
     newest->gen = gen > newest->gen ? gen : newest->gen;
     /* A broken one is for `gridline archive repair`; the others are good without it. */
@@ -709,6 +773,7 @@ static int look_at_gen(void *arg, const char *name, int64_t from_ns, int64_t ste
 int archive_find_gen(struct archive *a)
 {
     struct newest_gen newest = {a, 0};
+    a->n_spans = 0;
     int r = catalog_partitions(a->dir, look_at_gen, &newest);
     pthread_mutex_lock(&a->lock);
     a->gen = newest.gen > a->gen ? newest.gen : a->gen;
@@ -780,6 +845,7 @@ void archive_close(struct archive *a)
     strbuf_fini(&a->key);
     mem_free(a->touched);
     mem_free(a->sources);
+    mem_free(a->spans);
     id_set_fini(&a->ids);
     free(a->dir);
     pthread_mutex_destroy(&a->lock);

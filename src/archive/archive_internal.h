@@ -16,7 +16,9 @@ enum {
     ARCHIVE_STREAMS_MAX = 10000,
     ARCHIVE_OPEN_MAX = 8, /* partitions that the writer keeps open */
     ARCHIVE_SCHEMAS_MAX = 8192,
-    ARCHIVE_QUIET_FLUSHES = 3 /* a stream without rows in so many flushes is forgotten here */
+    ARCHIVE_OLD_DAYS = 30,         /* partitions that ended so long ago may span more than a day, */
+    ARCHIVE_SPARSE_ROWS = 2 << 20, /* and have about so many rows at most then */
+    ARCHIVE_QUIET_FLUSHES = 3      /* a stream without rows in so many flushes is forgotten here */
 };
 #define ARCHIVE_FLUSH_NS (INT64_C(600) * 1000000000)
 #define ARCHIVE_RETRY_NS (INT64_C(5) * 1000000000)
@@ -102,6 +104,8 @@ struct archive {
     struct map infos;     /* by the schema's address */
     struct source_state *sources;
     size_t n_sources;
+    struct partition_span *spans; /* of the partitions of raw rows there are: no two of them overlap */
+    size_t n_spans, max_spans;
     struct open_partition open[ARCHIVE_OPEN_MAX];
     uint64_t uses;
     size_t n_begun; /* events of the batch that is to be given again, which have been taken */
@@ -127,7 +131,14 @@ struct archive {
 };
 
 struct source_state *archive_source_state(struct archive *a, const struct archive_source *s);
+/* The partition that has that time, or the one of options.partition_ns that would. */
 struct partition_span archive_span_of(const struct archive *a, int64_t time_ns);
+bool archive_has_span(const struct archive *a,
+                      const struct partition_span *span); /* a partition, or part of one */
+/* There is this one now. */
+int archive_note_span(struct archive *a, const struct partition_span *span);
+/* Looks into the folder: retention may have taken some. */
+int archive_list_spans(struct archive *a);
 /* The newest that any partition has: what is on disk is seen from now on. */
 int archive_find_gen(struct archive *a);
 /* An event of a deriver's: into a head of its own. */

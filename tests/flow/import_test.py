@@ -639,5 +639,61 @@ def case_keep_folder(work):
     assert (row["stored"], row["too_old"], row["too_new"]) == (4, 0, 1), row
 
 
+def series(path, starts, n, step=300):
+    """58 series of n values, each from its start on; as ULM, in order of time. Returns how many and their sum."""
+    r, rows = random.Random(7), []
+    for s in range(58):
+        v = r.random() * 100
+        for i in range(n):
+            v += r.gauss(0, 1)
+            rows.append((starts(s) + i * step, s, round(v, 3)))
+    rows.sort()
+    when = [datetime.datetime.fromtimestamp(t, datetime.timezone.utc).strftime("%Y%m%d%H%M%S") for t, _, _ in rows]
+    write(path, "".join(f"DATE={at} HOST=h{s} PROG=p LVL=Info NL.EVNT=metric value={v}\n" for at, (_, s, v) in zip(when, rows)))
+    return len(rows), sum(v for _, _, v in rows)
+
+
+def case_sparse(work):
+    """Series of years ago take no more than twice the room of the same of these days: few partitions; rows that come later go
+    to those there are, also to days of an archive that has only days; nothing is there twice, and no logs are left."""
+    n, old, new = 1500, work + "/old.ulm", work + "/new.ulm"
+    rows, total = series(old, lambda s: 1388534400 + s % 24 * 30 * DAY, n)
+    series(new, lambda s: int(time.time()) - 3600 - n * 300, n)
+
+    def size(folder):
+        return sum(os.path.getsize(f"{folder}/{f}") for f in os.listdir(folder))
+
+    def partitions(folder):
+        return sorted(f for f in os.listdir(folder) if f[:2] == "20")
+
+    def check(folder, rows, total):
+        out = subprocess.run([GRIDLINE, "sql", "--archive", folder, "--format", "csv", "SELECT count(*), sum(value) FROM metric"],
+                             stdout=subprocess.PIPE, text=True, check=True).stdout.split()[1].split(",")
+        assert int(out[0]) == rows and abs(float(out[1]) - total) < 1e-3, (out, rows, total)
+
+    for name, path in (("o", old), ("n", new)):
+        assert to_folder(f"{work}/{name}", path)[0]["stored"] == rows
+        assert not [f for f in os.listdir(f"{work}/{name}") if f.endswith(("-wal", "-shm"))]
+    assert size(work + "/o") <= 2 * size(work + "/n"), (size(work + "/o"), size(work + "/n"))
+    assert len(partitions(work + "/o")) <= 4, partitions(work + "/o")
+    check(work + "/o", rows, total)
+    # late rows: into the partitions there are
+    before = partitions(work + "/o")
+    more, plus = series(work + "/late.ulm", lambda s: 1388534400 + 40 * DAY + s, 20, 7200)
+    assert to_folder(work + "/o", work + "/late.ulm")[0]["stored"] == more
+    assert partitions(work + "/o") == before
+    check(work + "/o", rows + more, total + plus)
+    assert to_folder(work + "/o", old)[0]["again"] == rows
+    # a gateway takes it up, and its own imports go there, too; with 36600 days nothing of it goes
+    g = Gateway(GATEWAY, work, "gateway", "127.0.0.1:0", settings=[f"archive.dir={work}/o", KEEP]).start()
+    third, sum3 = series(work + "/third.ulm", lambda s: 1388534400 + 80 * DAY + s, 10, 3600)
+    assert into(g, work + "/third.ulm")[0][0]["stored"] == third
+    count, total3 = ask(g, "SELECT count(*), sum(value) FROM metric")[0].split(",")
+    assert int(count) == rows + more + third and abs(float(total3) - total - plus - sum3) < 1e-3, (count, total3)
+    g.stop()
+    assert [f for f in partitions(work + "/o") if "s.db" not in f and f < "2020"] == before, partitions(work + "/o")
+    check(work + "/o", rows + more + third, total + plus + sum3)
+
+
 if __name__ == "__main__":
     grid.main(globals(), sys.argv)

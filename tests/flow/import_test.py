@@ -664,7 +664,7 @@ def case_sparse(work):
         return sum(os.path.getsize(f"{folder}/{f}") for f in os.listdir(folder))
 
     def partitions(folder):
-        return sorted(f for f in os.listdir(folder) if f[:2] == "20")
+        return sorted(f for f in os.listdir(folder) if f[:2] == "20" and f.endswith(".db"))
 
     def check(folder, rows, total):
         out = subprocess.run([GRIDLINE, "sql", "--archive", folder, "--format", "csv", "SELECT count(*), sum(value) FROM metric"],

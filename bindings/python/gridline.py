@@ -46,7 +46,7 @@ class _Value(ctypes.Structure):
 class _Stats(ctypes.Structure):
     _fields_ = [(name, ctypes.c_uint64) for name in (
         "taken", "passed", "queued", "dropped", "dropped_ring_full", "dropped_nested", "dropped_too_large",
-        "dropped_unwritable", "dropped_memory", "dropped_refused")]
+        "dropped_unwritable", "dropped_memory", "dropped_refused", "refused_too_old", "refused_too_new")]
 
 
 _P, _S, _I, _U = ctypes.c_void_p, ctypes.c_char_p, ctypes.c_int, ctypes.c_uint

@@ -129,6 +129,8 @@ struct gridline_stats {
     uint64_t dropped_unwritable;   /* destination and backup could not take it (disk full, queue full) */
     uint64_t dropped_memory;       /* mem: overwrote it, or no memory */
     uint64_t dropped_refused;      /* the receiver said never */
+    uint64_t refused_too_old;      /* of dropped_refused: older than the receiver keeps it */
+    uint64_t refused_too_new; /* of dropped_refused: further ahead of the receiver's clock than it takes */
 };
 GRIDLINE_API void gridline_stats(gridline *g, struct gridline_stats *out, size_t size);
 GRIDLINE_API int gridline_stats_at(gridline *g, unsigned i, struct gridline_stats *out, size_t size);

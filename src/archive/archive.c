@@ -6,6 +6,7 @@
  * a key made and looked up. */
 #include "archive/archive_internal.h"
 
+#include "archive/retain.h"
 #include "archive/view.h"
 #include "base/clock.h"
 #include "base/mem.h"
@@ -42,7 +43,7 @@ static int look_at_mark(void *arg, const char *name, int64_t from_ns, int64_t st
     (void)name;
     if (step_ns != 0)
         return 0;
-    struct partition_span span = archive_span_of(m->a, from_ns);
+    struct partition_span span = {.from_ns = from_ns, .to_ns = from_ns + m->a->o.partition_ns};
     struct partition *p = archive_partition(m->a, &span, &r);
     uint64_t record = p ? partition_mark(p, m->s) : 0;
     m->record = record > m->record ? record : m->record;
@@ -437,7 +438,69 @@ struct partition_span archive_span_of(const struct archive *a, int64_t time_ns)
 {
     int64_t width = a->o.partition_ns, rest = time_ns % width;
     int64_t from = time_ns - (rest < 0 ? rest + width : rest);
-    return (struct partition_span){.from_ns = from, .to_ns = from + width};
+    struct partition_span new = {.from_ns = from, .to_ns = from + width};
+    for (size_t i = 0; i < a->n_spans; i++) {
+        const struct partition_span *s = &a->spans[i];
+        if (s->from_ns <= time_ns && time_ns < s->to_ns)
+            return *s;
+        if (s->to_ns <= time_ns && s->to_ns > new.from_ns) /* made with another length */
+            new.from_ns = s->to_ns;
+        if (s->from_ns > time_ns && s->from_ns < new.to_ns)
+            new.to_ns = s->from_ns;
+    }
+    return new;
+}
+
+bool archive_has_span(const struct archive *a, const struct partition_span *span)
+{
+    for (size_t i = 0; i < a->n_spans; i++)
+        if (a->spans[i].from_ns < span->to_ns && a->spans[i].to_ns > span->from_ns)
+            return true;
+    return false;
+}
+
+int archive_note_span(struct archive *a, const struct partition_span *span)
+{
+    for (size_t i = 0; i < a->n_spans; i++)
+        if (a->spans[i].from_ns == span->from_ns)
+            return 0;
+    if (a->n_spans == a->max_spans) {
+        size_t max = a->max_spans ? a->max_spans * 2 : 16;
+        struct partition_span *all = mem_try_resize(a->spans, max * sizeof *all);
+        if (!all)
+            return -ENOMEM;
+        a->spans = all;
+        a->max_spans = max;
+    }
+    a->spans[a->n_spans++] = *span;
+    return 0;
+}
+
+/* Those that are there come to the front; the first *at of them are known. */
+static int keep_span(void *arg, const char *name, int64_t from_ns, int64_t step_ns)
+{
+    void **both = arg;
+    struct archive *a = both[0];
+    size_t *at = both[1];
+    (void)name;
+    for (size_t i = *at; step_ns == 0 && i < a->n_spans; i++)
+        if (a->spans[i].from_ns == from_ns) {
+            struct partition_span swap = a->spans[*at];
+            a->spans[(*at)++] = a->spans[i];
+            a->spans[i] = swap;
+            return 0;
+        }
+    return 0;
+}
+
+int archive_list_spans(struct archive *a)
+{
+    size_t kept = 0;
+    void *both[] = {a, &kept};
+    int r = catalog_partitions(a->dir, keep_span, both);
+    if (r == 0)
+        a->n_spans = kept; /* nobody else makes any */
+    return r;
 }
 
 /* Is it on disk already, by a flush that did not come to its end? 1, 0, or nobody can tell now. */
@@ -529,6 +592,14 @@ static int count_values(struct archive *a, struct schema_info *info, const struc
     return r;
 }
 
+static void note_kept(struct archive_stream *s, int64_t time_ns, int64_t until_ns)
+{
+    bool is_first = s->keep_ns == 0;
+    s->keep_ns = until_ns > s->keep_ns ? until_ns : s->keep_ns;
+    s->kept_from_ns = is_first || time_ns < s->kept_from_ns ? time_ns : s->kept_from_ns;
+    s->kept_to_ns = is_first || time_ns > s->kept_to_ns ? time_ns : s->kept_to_ns;
+}
+
 /* 0: it has become of it what the counts say. E_LIMIT: it can't be taken; else nothing has become of it yet.
  */
 static int append_event(struct archive *a, const struct source_state *source, uint64_t record,
@@ -536,12 +607,12 @@ static int append_event(struct archive *a, const struct source_state *source, ui
 {
     const struct event *e = &b->events[i];
     struct schema_info *info = NULL;
-    if (e->time_ns < a->floor_ns) {
+    if (!b->origin.keep_ns && (e->time_ns < a->floor_ns || archive_is_too_old(a, e))) {
         a->counts.too_old++;
         return 0;
     }
     if (a->utc_ns && e->time_ns > a->utc_ns + ARCHIVE_AHEAD_NS) {
-        a->counts.refused++;
+        a->counts.too_new++;
         return 0;
     }
     int r = is_there(a, source, record, e->time_ns);
@@ -564,6 +635,8 @@ static int append_event(struct archive *a, const struct source_state *source, ui
     a->counts.kept++;
     if (info->n_open)
         (void)count_values(a, info, e); /* without memory a value is not counted; the row is kept */
+    if (b->origin.keep_ns)
+        note_kept(s, e->time_ns, b->origin.keep_ns);
     if (s->is_overflow) {
         a->counts.overflow++;
         s->producer->overflow++;
@@ -840,8 +913,10 @@ static int look_at_gen(void *arg, const char *name, int64_t from_ns, int64_t ste
     (void)name;
     if (step_ns != 0)
         return 0;
-    struct partition_span span = archive_span_of(newest->a, from_ns);
+    struct partition_span span = {.from_ns = from_ns, .to_ns = from_ns + newest->a->o.partition_ns};
     struct partition *p = archive_partition(newest->a, &span, &r);
+    if (p && archive_note_span(newest->a, partition_span(p)) < 0)
+        return -ENOMEM;
     uint64_t gen = p ? partition_gen(p) : 0;
     newest->gen = gen > newest->gen ? gen : newest->gen;
     /* A broken one is for `gridline archive repair`; the others are good without it. */
@@ -851,6 +926,7 @@ static int look_at_gen(void *arg, const char *name, int64_t from_ns, int64_t ste
 int archive_find_gen(struct archive *a)
 {
     struct newest_gen newest = {a, 0};
+    a->n_spans = 0;
     int r = catalog_partitions(a->dir, look_at_gen, &newest);
     pthread_mutex_lock(&a->lock);
     a->gen = newest.gen > a->gen ? newest.gen : a->gen;
@@ -886,6 +962,25 @@ int archive_open(const struct archive_options *o, struct archive **out, struct d
     return 0;
 }
 
+/* SQLite leaves a log beside a file that a reader was the last to close. Who writes next would empty it;
+ * nobody may. */
+static int tidy_log(void *arg, const char *name, int64_t from_ns, int64_t step_ns)
+{
+    const struct archive *a = arg;
+    struct partition *p = NULL;
+    struct strbuf log = {0}, index = {0};
+    (void)from_ns, (void)step_ns;
+    strbuf_printf(&log, "%s/%s-wal", a->dir, name);
+    strbuf_printf(&index, "%s/%s-shm", a->dir, name);
+    if (!strbuf_failed(&log) && !strbuf_failed(&index) &&
+        (access(log.p, F_OK) == 0 || access(index.p, F_OK) == 0) &&
+        partition_open(a->dir, name, PARTITION_WRITE, NULL, &p, NULL) == 0)
+        partition_close(p);
+    strbuf_fini(&log);
+    strbuf_fini(&index);
+    return 0;
+}
+
 void archive_close(struct archive *a)
 {
     void *v;
@@ -898,6 +993,8 @@ void archive_close(struct archive *a)
     }
     for (size_t i = 0; i < ARCHIVE_OPEN_MAX; i++)
         partition_close(a->open[i].p);
+    if (a->catalog)
+        (void)catalog_partitions(a->dir, tidy_log, a); /* the next time, else */
     for (size_t i = 0; map_next(&a->streams, &i, &v);)
         stream_free(v);
     for (size_t i = 0; map_next(&a->tables, &i, &v);) {
@@ -915,6 +1012,7 @@ void archive_close(struct archive *a)
     strbuf_fini(&a->key);
     mem_free(a->touched);
     mem_free(a->sources);
+    mem_free(a->spans);
     id_set_fini(&a->ids);
     free(a->dir);
     pthread_mutex_destroy(&a->lock);
@@ -968,6 +1066,21 @@ void archive_on_flush(struct archive *a, const struct archive_derive_ops *ops)
 void archive_set_floor(struct archive *a, int64_t time_ns)
 {
     a->floor_ns = time_ns;
+}
+
+void archive_set_rules(struct archive *a, const struct retain_rules *rules)
+{
+    a->rules = rules;
+}
+
+bool archive_is_too_old(const struct archive *a, const struct event *e)
+{
+    return a->rules && a->utc_ns && e->time_ns < a->utc_ns - retain_rules_age(a->rules, e->schema->name);
+}
+
+int64_t archive_floor(const struct archive *a)
+{
+    return a->floor_ns;
 }
 
 void archive_count_shed(struct archive *a, uint64_t rows)

@@ -21,6 +21,8 @@
 #include "event/stream_key.h"
 
 #define ARCHIVE_PARTITION_NS (INT64_C(86400) * 1000000000)
+/* A time so far ahead of ours is no time: it would make partitions for ever. */
+#define ARCHIVE_AHEAD_NS (INT64_C(86400) * 1000000000)
 
 struct archive_options {
     const char *dir;      /* made where it is not there */
@@ -32,12 +34,13 @@ struct archive_options {
     int zstd_level;       /* 0 = the default */
 };
 
-/* What has become of rows: taken = kept + too_old + refused + again. */
+/* What has become of rows: taken = kept + too_old + too_new + refused + again. */
 struct archive_counts {
     uint64_t taken;
     uint64_t kept;     /* in heads or on disk */
     uint64_t again;    /* read again, and already there */
     uint64_t too_old;  /* older than anything that is kept */
+    uint64_t too_new;  /* further ahead of now than ARCHIVE_AHEAD_NS */
     uint64_t refused;  /* limits of a table: not even the overflow stream could take it */
     uint64_t overflow; /* of kept: those in overflow streams */
     uint64_t shed;     /* of kept: rows of partitions that gave way to a full disk or to the size limit */
@@ -53,6 +56,9 @@ void archive_close(struct archive *a); /* NULL is fine; heads are not flushed */
 
 /* Rows of producers with more than options.streams_max streams go to one overflow stream a (host, prog,
  * name), whose key has `overflow` = true and no other field; their key fields are columns of its rows.
+ *
+ * Events of a batch with origin.keep_ns are taken however old they are, and stay until then: their event name
+ * is kept in the partitions they come into (partition_keep).
  *
  * A record of a source, whole: all its batches one after the other, then archive_done. Records come in order;
  * those up to archive_cursor need not come again. -ENOMEM, -ENOSPC, -EIO: nothing is lost; the same batch
@@ -117,6 +123,13 @@ void archive_set_floor(struct archive *a, int64_t time_ns);
 /* What was received up to this time (UTC) has been appended. When that is more than a moment ago, answers say
  * so: views have the time (view_behind). Never called: nobody waits for anything. */
 void archive_set_caught_up(struct archive *a, int64_t utc_ns);
+/* Rows older than rules (retain.h) keep them are refused as too old, too; borrowed. For who writes without a
+ * gateway, which refuses them before they come here. NULL = none. */
+struct retain_rules;
+void archive_set_rules(struct archive *a, const struct retain_rules *rules);
+/* Is it too old by these, as of the last tick? */
+bool archive_is_too_old(const struct archive *a, const struct event *e);
+int64_t archive_floor(const struct archive *a);
 /* Who has overflow streams: for each producer with such rows since the start. */
 void archive_each_overflow(struct archive *a,
                            void (*fn)(void *arg, const uint8_t producer[16], uint32_t streams, uint64_t rows),

@@ -17,14 +17,14 @@ enum {
     ARCHIVE_STREAMS_MAX = 10000,
     ARCHIVE_OPEN_MAX = 8, /* partitions that the writer keeps open */
     ARCHIVE_SCHEMAS_MAX = 8192,
-    ARCHIVE_QUIET_FLUSHES = 3 /* a stream without rows in so many flushes is forgotten here */
+    ARCHIVE_OLD_DAYS = 30,         /* partitions that ended so long ago may span more than a day, */
+    ARCHIVE_SPARSE_ROWS = 2 << 20, /* and have about so many rows at most then */
+    ARCHIVE_QUIET_FLUSHES = 3      /* a stream without rows in so many flushes is forgotten here */
 };
 #define ARCHIVE_FLUSH_NS     (INT64_C(600) * 1000000000)
 #define ARCHIVE_RETRY_NS     (INT64_C(5) * 1000000000)
 #define ARCHIVE_BEHIND_NS    (INT64_C(2) * 1000000000) /* a moment */
 #define ARCHIVE_UNFLUSHED_NS INT64_C(1000000000)       /* DIR/unflushed is written no more often */
-/* A time so far ahead of ours is no time: it would make partitions for ever. */
-#define ARCHIVE_AHEAD_NS (INT64_C(86400) * 1000000000)
 
 struct producer {
     uint8_t id[16];
@@ -57,6 +57,8 @@ struct archive_stream {
     bool was_fed;                   /* since the last flush */
     bool is_derived;                /* of rows made at a flush: nobody sees its head */
     uint8_t quiet;                  /* flushes without a row */
+    int64_t keep_ns; /* rows of its head between the next two are to be kept until then; 0 = none */
+    int64_t kept_from_ns, kept_to_ns;
     struct archive_stream *next;    /* who came behind it last time: a guess */
     struct schema_info *info;       /* of its last event; */
     struct value *keys;             /* and its key values in that order; of its key */
@@ -112,6 +114,8 @@ struct archive {
     struct map infos;     /* by the schema's address */
     struct source_state *sources;
     size_t n_sources;
+    struct partition_span *spans; /* of the partitions of raw rows there are: no two of them overlap */
+    size_t n_spans, max_spans;
     struct open_partition open[ARCHIVE_OPEN_MAX];
     uint64_t uses;
     size_t n_begun; /* events of the batch that is to be given again, which have been taken */
@@ -126,7 +130,8 @@ struct archive {
     int64_t oldest_ns; /* monotonic, of the oldest row in heads; 0 = none, or not known yet */
     bool is_hurried;   /* flush at the next tick */
     int64_t retry_ns;  /* monotonic: no flush before, after one that failed */
-    int64_t floor_ns;  /* older rows are too old */
+    int64_t floor_ns;  /* older rows are too old, */
+    const struct retain_rules *rules; /* and those older than these say; NULL = none does */
     struct archive_derive_ops derive;
     struct id_set ids;       /* options.ids */
     int unflushed_fd;        /* DIR/unflushed; -1: none */
@@ -142,9 +147,16 @@ struct archive {
 };
 
 struct source_state *archive_source_state(struct archive *a, const struct archive_source *s);
+/* The partition that has that time, or the one of options.partition_ns that would. */
 struct partition_span archive_span_of(const struct archive *a, int64_t time_ns);
 /* Writes DIR/unflushed, if it is not as it should be and was not written a moment ago. */
 void archive_note_unflushed(struct archive *a, int64_t now_ns);
+bool archive_has_span(const struct archive *a,
+                      const struct partition_span *span); /* a partition, or part of one */
+/* There is this one now. */
+int archive_note_span(struct archive *a, const struct partition_span *span);
+/* Looks into the folder: retention may have taken some. */
+int archive_list_spans(struct archive *a);
 /* The newest that any partition has: what is on disk is seen from now on. */
 int archive_find_gen(struct archive *a);
 /* An event of a deriver's: into a head of its own. */

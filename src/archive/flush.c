@@ -177,12 +177,30 @@ static int set_marks(const struct sealing *s)
     return r;
 }
 
+/* The event names of rows that are to be kept; what was derived of them goes with them. */
+static int set_kept(const struct sealing *s)
+{
+    int64_t longest = 0;
+    int r = 0;
+    for (int derived = 0; derived < 2; derived++)
+        for (size_t i = 0; r == 0 && i < s->n; i++) {
+            const struct archive_stream *a = s->all[i].stream;
+            bool is_kept = a->keep_ns && a->kept_from_ns < s->span.to_ns && a->kept_to_ns >= s->span.from_ns;
+            int64_t until = a->is_derived ? longest : is_kept ? a->keep_ns : 0;
+            if (a->is_derived == (derived == 1) && until)
+                r = partition_keep(s->p, a->table->name, until);
+            longest = until > longest ? until : longest;
+        }
+    return r;
+}
+
 static void use_head(struct archive_stream *s, const struct head *left)
 {
     s->head = *left;
     s->n_seen = s->is_derived ? 0 : left->n;
     s->n_origins_seen = left->n_origins;
     s->is_unsorted_seen = left->is_unsorted;
+    s->keep_ns = left->n ? s->keep_ns : 0;
 }
 
 /* The rows of this partition are on disk: they give way in all heads at one moment. */
@@ -248,9 +266,13 @@ static int seal_rows(struct sealing *s)
     s->p = archive_partition(s->a, &s->span, &r);
     if (!s->p)
         return r;
-    r = put_all(s);
+    r = archive_note_span(s->a, partition_span(s->p));
+    if (r == 0)
+        r = put_all(s);
     if (r == 0)
         r = set_marks(s);
+    if (r == 0)
+        r = set_kept(s);
     return r < 0 ? r : partition_commit(s->p);
 }
 
@@ -356,12 +378,61 @@ static int commit_cursors(struct archive *a)
     return r;
 }
 
+/* How many rows of the heads are in the span, a day (options.partition_ns) between the first and the last of
+ * them. */
+static uint64_t rows_a_day(const struct archive *a, const struct partition_span *span)
+{
+    uint64_t n = 0;
+    int64_t first = INT64_MAX, last = INT64_MIN;
+    void *v;
+    for (size_t i = 0; map_next(&a->streams, &i, &v);) {
+        const struct head *h = &((const struct archive_stream *)v)->head;
+        for (uint32_t row = 0; row < h->n; row++) {
+            int64_t t = head_row_at(h->buffer, row)->time_ns;
+            if (t < span->from_ns || t >= span->to_ns)
+                continue;
+            n++;
+            first = t < first ? t : first;
+            last = t > last ? t : last;
+        }
+    }
+    return n ? n / (uint64_t)((last - first) / a->o.partition_ns + 1) : 0;
+}
+
+/* The partition for rows of that time. A file costs tens of kilobytes before its first row, so that old rows
+ * which are few a day (an imported series of years ago) do not get one a day: but one of 7, 28 or 364 days,
+ * the longest that would hold no more than ARCHIVE_SPARSE_ROWS if they go on like this, is over for
+ * ARCHIVE_OLD_DAYS, and overlaps none that there is. These lengths are multiples of each other from 1970 on,
+ * so that later ones fit beside them. */
+static struct partition_span choose_span(const struct archive *a, int64_t time_ns)
+{
+    static const int64_t days[] = {364, 28, 7};
+    struct partition_span span = archive_span_of(a, time_ns);
+    if (archive_has_span(a, &span) || !a->utc_ns)
+        return span;
+    for (size_t i = 0; i < sizeof days / sizeof *days; i++) {
+        int64_t width, rest, old = a->utc_ns - ARCHIVE_OLD_DAYS * a->o.partition_ns;
+        if (__builtin_mul_overflow(days[i], a->o.partition_ns, &width) || time_ns > old ||
+            time_ns < INT64_MIN + width)
+            continue;
+        rest = time_ns % width;
+        struct partition_span wide = {.from_ns = time_ns - (rest < 0 ? rest + width : rest)};
+        wide.to_ns = wide.from_ns + width;
+        if (wide.to_ns <= old && !archive_has_span(a, &wide) &&
+            rows_a_day(a, &wide) <= (uint64_t)(ARCHIVE_SPARSE_ROWS / days[i]))
+            return wide;
+    }
+    return span;
+}
+
 static int flush(struct archive *a)
 {
     int64_t oldest = 0;
     int r = commit_tables(a);
+    if (r == 0)
+        r = archive_list_spans(a);
     while (r == 0 && find_oldest(a, &oldest)) {
-        struct partition_span span = archive_span_of(a, oldest);
+        struct partition_span span = choose_span(a, oldest);
         r = seal(a, &span);
     }
     if (r == 0 && catalog_settle_classes(a->catalog))
@@ -380,6 +451,7 @@ static void rewind_all(struct archive *a)
         pthread_mutex_lock(&a->lock);
         s->head = (struct head){.buffer = NULL};
         s->n_seen = 0;
+        s->keep_ns = 0;
         pthread_mutex_unlock(&a->lock);
         head_fini(&old);
     }

@@ -110,7 +110,7 @@ static bool see_section(void *arg, const struct partition_section *s)
     }
     b->rows += s->s.rows;
     b->streams += s->s.streams;
-    b->has_dropped = b->has_dropped || (m->o.drops && m->o.drops(m->o.arg, s->s.name));
+    b->has_dropped = b->has_dropped || s->s.min_ns < merge_floor(m, s->s.name);
     return true;
 }
 

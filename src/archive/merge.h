@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* merge.h - small chunks of one stream in a partition made into larger ones: every flush leaves one a stream,
- * and a query has to look at each. Rows that are there twice are left out on the way; event names that are
- * kept no longer, too. Of a tier's partition, rows of the same stream and step become one.
+ * and a query has to look at each. Rows that are there twice are left out on the way; rows that are kept no
+ * longer, too. Of a tier's partition, rows of the same stream and step become one.
  *
  * Works in small steps on the writer's thread, between which everything else goes on: some blobs are read,
  * written anew in memory, and put in the place of the old ones in one commit. Their generation is that of the
@@ -21,8 +21,9 @@ enum {
 
 struct merge_options {
     bool is_closed; /* hardly any rows will come: two blobs are worth it */
-    /* Which event names are to be left out. NULL = none. */
-    bool (*drops)(void *arg, struct slice name);
+    /* Rows of that event name before this time are to be left out; INT64_MIN: none are. NULL = none of any.
+     */
+    int64_t (*floor)(void *arg, struct slice name);
     void *arg;
     /* Blobs up to a generation in here and blobs beyond it stay apart: tiers have been made of the former. */
     const uint64_t *borders;

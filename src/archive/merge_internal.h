@@ -9,7 +9,7 @@
 struct merge_blob {
     uint64_t id, gen, rows, streams;
     unsigned side;            /* how many borders are below it */
-    bool has_dropped;         /* an event name that is kept no longer */
+    bool has_dropped;         /* rows that are kept no longer */
     bool is_left;             /* alone: it can't be read whole */
     bool is_seed;             /* a set was looked for around it */
     bool is_old;              /* blob_directory's: only blobs of one kind become one */
@@ -66,6 +66,10 @@ struct merge {
     struct merge_counts counts;
 };
 
+static inline int64_t merge_floor(const struct merge *m, struct slice name)
+{
+    return m->o.floor ? m->o.floor(m->o.arg, name) : INT64_MIN;
+}
 void merge_forget_set(struct merge *m);
 /* Reads one more blob of the set; the last one: what is to be written is in order. */
 int merge_load(struct merge *m, struct partition *p);

@@ -54,7 +54,7 @@ static int list_chunks(struct merge *m)
         const struct blob_directory *d = m->inputs[i].directory;
         for (uint32_t k = 0; k < d->n_chunks; k++) {
             struct slice name = d->sections[d->chunks[k].section].name;
-            if (m->o.drops && m->o.drops(m->o.arg, name))
+            if (d->chunks[k].max_ns < merge_floor(m, name))
                 m->counts.dropped += d->chunks[k].n_rows;
             else
                 m->chunks[m->n_chunks++] =
@@ -265,6 +265,15 @@ static int write_group(struct merge *m, size_t n, struct merge_blob **bad)
         r = rows_join(parts, n, &m->scratch, &rows, &doubled);
     if (r == 0 && m->span.step_ns)
         r = tier_fold_again(&rows, tier_table_for(m, chunks->name), 0, &m->scratch, &rows);
+    int64_t floor = r == 0 ? merge_floor(m, chunks->name) : INT64_MIN;
+    if (r == 0 && rows.n && rows.time_ns[0] < floor) {
+        struct rows all = rows;
+        uint32_t from = 0;
+        while (from < all.n && all.time_ns[from] < floor)
+            from++;
+        m->counts.dropped += from;
+        r = rows_slice(&all, from, all.n, &m->scratch, &rows);
+    }
     if (r == 0)
         r = put_rows(m, chunks, &rows);
     m->counts.doubled += doubled;

@@ -15,7 +15,8 @@
  * crc), meta_copy(id, value, crc) Twice the same, in pages of their own: what must not be lost with a page.
  * crc: of id and value. 1, the state: u32 version, u64 from, to, step of the span, u64 commits, gen,
  * next_blob, gone_at, n_marks 2, blobs that were taken out, as ranges of their numbers: varint distance from
- * the last one's end, varint how many more than one 16 and on, marks: source[16], u64 record, u64 floor
+ * the last one's end, varint how many more than one 3, event names whose rows are kept: text name, u64 until
+ * (UTC, ns), and the next; may not be there 16 and on, marks: source[16], u64 record, u64 floor
  *
  * Versions. 1: rows of section have no counts. 2: they may. Files of both are read and written; a commit
  * makes the file one of version 2, and what was in it has no counts until it is merged.
@@ -245,6 +246,8 @@ static int connect(struct partition *p, const struct partition_span *span, struc
         r = 0; /* reported; readers take what there is */
     if (r == 0 && p->flags & PARTITION_WRITE)
         r = marks_refresh(p);
+    if (r == 0 && p->flags & PARTITION_WRITE)
+        r = meta_get_kept(p);
     return r < 0 ? diag_set(why, r, 0, "%s: %s", p->file, err_text(r)) : 0;
 }
 
@@ -289,6 +292,8 @@ void partition_close(struct partition *p)
     mem_free(p->removing);
     index_fini(&p->index);
     strbuf_fini(&p->row);
+    strbuf_fini(&p->kept);
+    strbuf_fini(&p->next_kept);
     mem_free(p->file);
     mem_free(p);
 }
@@ -471,6 +476,21 @@ int partition_set_floor(struct partition *p, const struct archive_source *s, uin
     return r;
 }
 
+int partition_keep(struct partition *p, struct slice name, int64_t until_ns)
+{
+    int r = partition_begin_write(p);
+    if (r == 0 && p->next_kept.n == 0)
+        strbuf_add_slice(&p->next_kept, strbuf_slice(&p->kept));
+    if (r == 0)
+        r = strbuf_failed(&p->next_kept) ? -ENOMEM : kept_raise(&p->next_kept, name, until_ns);
+    return r < 0 ? fail(p, r) : 0;
+}
+
+int64_t partition_kept_until(const struct partition *p, struct slice name)
+{
+    return p->is_all_kept ? INT64_MAX : kept_until(strbuf_slice(&p->kept), name);
+}
+
 static int drop(struct partition *p, enum statement which, uint64_t id)
 {
     int r = 0;
@@ -506,6 +526,8 @@ static int commit(struct partition *p)
     int r = commit_removed(p);
     if (r == 0)
         r = meta_put_marks(p);
+    if (r == 0 && p->next_kept.n)
+        r = meta_put(p, META_KEPT, strbuf_slice(&p->next_kept));
     if (r == 0)
         r = meta_put_state(p, &p->next);
     return r < 0 ? r : run(p, ST_COMMIT);
@@ -516,6 +538,11 @@ static void committed(struct partition *p)
     p->state = p->next;
     p->is_writing = false;
     p->n_removing = 0;
+    if (p->next_kept.n) {
+        strbuf_fini(&p->kept);
+        p->kept = p->next_kept;
+        p->next_kept = (struct strbuf){0};
+    }
     for (size_t i = 0; i < p->n_marks; i++) {
         p->marks[i]->saved_record = p->marks[i]->record;
         p->marks[i]->saved_floor = p->marks[i]->floor;
@@ -576,6 +603,7 @@ void partition_rollback(struct partition *p)
     p->is_writing = false;
     p->failed = 0;
     p->n_removing = 0;
+    strbuf_reset(&p->next_kept);
     roll_marks_back(p);
     if (has_removed && !p->must_reopen && meta_get_gone(p, &p->gone) < 0)
         p->must_reopen = true;

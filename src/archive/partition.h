@@ -69,6 +69,10 @@ int partition_set_mark(struct partition *p, const struct archive_source *s, uint
 /* Up to that record of the source all partitions are complete: the catalogue's cursor, now. Where a catalogue
  * has to be made again, its cursor is the greatest of these. */
 int partition_set_floor(struct partition *p, const struct archive_source *s, uint64_t record);
+/* Rows of that event name stay in it until then, whatever rules say (import --keep); the latest counts. */
+int partition_keep(struct partition *p, struct slice name, int64_t until_ns);
+/* 0: as rules say. What is committed; a writer's. */
+int64_t partition_kept_until(const struct partition *p, struct slice name);
 enum { PARTITION_LOG_MAX = 16 << 20 }; /* bytes: a larger write-ahead log is moved into the file after a commit */
 /* 0, or nothing has changed: -ENOSPC, -EIO, -ENOMEM, E_DAMAGE. After -EIO the file has been opened again, as
  * after a crash; after -ENOSPC it works as soon as there is room. */

@@ -10,7 +10,7 @@
 enum { PARTITION_VERSION = 2 }; /* partition.c says what was new in it */
 
 /* Rows of meta, and of meta_copy. */
-enum { META_STATE = 1, META_GONE = 2, META_MARKS = 16 /* and those after it */ };
+enum { META_STATE = 1, META_GONE = 2, META_KEPT = 3, META_MARKS = 16 /* and those after it */ };
 
 struct partition_state {
     struct partition_span span;
@@ -110,6 +110,9 @@ struct partition {
     struct map marks_by_source;
     bool has_marks;
     uint64_t marks_commits; /* as of which state */
+    struct strbuf kept,
+        next_kept;    /* a writer's: the row META_KEPT, and what the transaction makes of it; "" = none */
+    bool is_all_kept; /* what is kept was lost by damage */
     struct partition_index index;
     struct strbuf row; /* being made */
     partition_damage_fn *damage;
@@ -135,6 +138,12 @@ int meta_put_state(struct partition *p, const struct partition_state *s);
 int meta_get_gone(struct partition *p, struct gone *out);
 int meta_put_gone(struct partition *p);
 int meta_put_marks(struct partition *p); /* the dirty ones */
+int meta_get_kept(struct partition *p);
+/* Of bytes as META_KEPT has them: until when the event name is kept, 0 = it is not; and for longer, perhaps.
+ * E_PROTO, -ENOMEM. */
+int64_t kept_until(struct slice bytes, struct slice name);
+int kept_raise(struct strbuf *bytes, struct slice name, int64_t until_ns);
+int kept_join(struct strbuf *bytes, struct slice more);
 /* A writer's marks are in memory from opening on; a reader's are read again when the state has moved. */
 int marks_refresh(struct partition *p);
 void marks_forget(struct partition *p);

@@ -222,6 +222,71 @@ int meta_put_gone(struct partition *p)
     return strbuf_failed(&p->row) ? -ENOMEM : meta_put(p, META_GONE, strbuf_slice(&p->row));
 }
 
+/* ---------------------------------------------------------------- what is kept */
+
+int64_t kept_until(struct slice bytes, struct slice name)
+{
+    for (struct cursor c = cursor_of(bytes); cursor_left(&c) && !c.bad;) {
+        struct slice one = cursor_text(&c);
+        int64_t until = (int64_t)cursor_u64(&c);
+        if (!c.bad && slice_eq(one, name))
+            return until;
+    }
+    return 0;
+}
+
+int kept_raise(struct strbuf *bytes, struct slice name, int64_t until_ns)
+{
+    struct strbuf new = {0};
+    if (kept_until(strbuf_slice(bytes), name) >= until_ns)
+        return 0;
+    for (struct cursor c = cursor_of(strbuf_slice(bytes)); cursor_left(&c);) {
+        struct slice one = cursor_text(&c);
+        uint64_t until = cursor_u64(&c);
+        if (c.bad) {
+            strbuf_fini(&new);
+            return E_PROTO;
+        }
+        if (slice_eq(one, name))
+            continue;
+        strbuf_add_text(&new, one);
+        strbuf_add_u64(&new, until);
+    }
+    strbuf_add_text(&new, name);
+    strbuf_add_u64(&new, (uint64_t)until_ns);
+    if (strbuf_failed(&new)) {
+        strbuf_fini(&new);
+        return -ENOMEM;
+    }
+    strbuf_fini(bytes);
+    *bytes = new;
+    return 0;
+}
+
+int kept_join(struct strbuf *bytes, struct slice more)
+{
+    int r = 0;
+    for (struct cursor c = cursor_of(more); r == 0 && cursor_left(&c);) {
+        struct slice name = cursor_text(&c);
+        int64_t until = (int64_t)cursor_u64(&c);
+        r = c.bad ? E_PROTO : kept_raise(bytes, name, until);
+    }
+    return r;
+}
+
+int meta_get_kept(struct partition *p)
+{
+    bool is_whole = false;
+    strbuf_reset(&p->kept);
+    int r = meta_get(p, META_KEPT, &p->row, &is_whole);
+    if (r == 0)
+        r = kept_join(&p->kept, strbuf_slice(&p->row));
+    p->is_all_kept = r == E_DAMAGE || r == E_PROTO;
+    if (p->is_all_kept)
+        partition_report(p, 0, "which event names are kept is damaged, and its copy, too: all are", NULL);
+    return p->is_all_kept || r == -ENOENT ? 0 : r;
+}
+
 /* ---------------------------------------------------------------- marks */
 
 int mark_decode(struct slice value, struct mark *out)

@@ -46,6 +46,10 @@ struct queries_options {
     size_t tables_bytes; /* of its system tables; 64 MiB */
     query_tile_fn *tile; /* NULL: there are none */
     void *tile_arg;
+    /* Called on a query's thread before it takes its view: waits for what the archive has not seen yet. NULL
+     * = not. */
+    void (*catch_up)(void *arg);
+    void *catch_up_arg;
 };
 
 struct queries_counts {

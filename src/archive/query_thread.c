@@ -238,7 +238,10 @@ static void run_query(struct query_thread *t, struct query *q)
 {
     struct query_rows rows = {0};
     struct diag why = {0};
+    const struct queries_options *o = &q->all->options;
     int r = is_stopped(q) ? -ECANCELED : prepare_thread(t, &why);
+    if (r == 0 && o->catch_up)
+        o->catch_up(o->catch_up_arg);
     if (r == 0)
         r = q->kind == QUERY_TILE ? run_tile(t, q, &rows.out, &why) : run_sql(t, q, &rows, &why);
     if (r < 0 && !why.message[0])

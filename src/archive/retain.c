@@ -101,6 +101,14 @@ int64_t retain_rules_longest(const struct retain_rules *r)
     return !is_all && longest < RETAIN_AGE_NS ? RETAIN_AGE_NS : longest;
 }
 
+int64_t retain_rules_shortest(const struct retain_rules *r)
+{
+    int64_t shortest = RETAIN_AGE_NS; /* of names that no rule fits, if there are such */
+    for (size_t i = 0; i < r->n; i++)
+        shortest = r->rules[i].age_ns < shortest ? r->rules[i].age_ns : shortest;
+    return shortest;
+}
+
 /* ---------------------------------------------------------------- files */
 
 static uint64_t size_of(const char *dir, const char *name, const char *ending)

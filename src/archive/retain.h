@@ -25,6 +25,7 @@ int retain_rules_init(struct retain_rules *r, const char *text, struct diag *why
 void retain_rules_fini(struct retain_rules *r);
 int64_t retain_rules_age(const struct retain_rules *r, struct slice name);
 int64_t retain_rules_longest(const struct retain_rules *r);
+int64_t retain_rules_shortest(const struct retain_rules *r);
 
 /* ---------------------------------------------------------------- files */
 

@@ -65,6 +65,7 @@ struct salvage {
     uint64_t n_gone;
     struct mark *marks;
     size_t n_marks, marks_max;
+    struct strbuf kept; /* as META_KEPT */
     struct strbuf payload, directory, body;
     int (*use)(void *arg, const struct blob_bytes *b, uint64_t gen); /* each blob that is left */
     void *arg;
@@ -79,6 +80,7 @@ static void salvage_fini(struct salvage *s)
     mem_free(s->sections);
     mem_free(s->gone.v);
     mem_free(s->marks);
+    strbuf_fini(&s->kept);
     strbuf_fini(&s->payload);
     strbuf_fini(&s->directory);
     strbuf_fini(&s->body);
@@ -143,6 +145,9 @@ static int take_meta(struct salvage *s, uint64_t id, struct slice value)
             return 0;
         }
         mem_free(gone.v);
+    } else if (id == META_KEPT) {
+        r = kept_join(&s->kept, value);
+        r = r == E_PROTO ? 0 : r;
     } else if (id >= META_MARKS && mark_decode(value, &m) == 0) {
         r = take_mark(s, &m);
     }
@@ -716,6 +721,8 @@ static int fill(struct salvage *s, struct partition *p)
         if (r == 0)
             r = partition_set_floor(p, &s->marks[i].source, s->marks[i].floor);
     }
+    if (r == 0)
+        r = kept_join(&p->next_kept, strbuf_slice(&s->kept));
     if (r == 0 && s->state.gen > p->next.gen)
         p->next.gen = s->state.gen;
     if (r == 0)

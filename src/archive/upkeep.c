@@ -2,8 +2,9 @@
 /* upkeep.c - see upkeep.h.
  *
  * What is known of each partition of raw rows is in memory: at which generation everything was done, and the
- * ages of its event names. At start nothing is known, so each is looked at once: a merge that finds nothing
- * to do, and tiers whose marks say that they are complete. Tiers without raw rows do not change any more.
+ * times at which its rows are to go. At start nothing is known, so each is looked at once: a merge that finds
+ * nothing to do, and tiers whose marks say that they are complete. Tiers without raw rows do not change any
+ * more.
  *
  * Rows older than what has gone are refused from then on (archive_set_floor): they would be the next to go,
  * and a new partition beside the tiers of the old one would hide these. */
@@ -37,7 +38,8 @@ struct raw {
     bool is_closed;
     uint64_t tiered_gen;       /* at which its tiers were complete */
     bool is_hopeless;          /* they can't be made */
-    int64_t least_ns, most_ns; /* ages of its event names */
+    int64_t first_ns, last_ns; /* when the first of its rows are to go, and the last */
+    int64_t kept_ns;           /* some event name is kept until then, whatever its age; 0 = none is */
     int64_t again_ns;          /* not before */
     bool is_seen;              /* while the folder is read */
 };
@@ -53,6 +55,7 @@ struct upkeep {
     int64_t utc_ns, look_ns; /* now; when to read the folder again */
     int64_t floor_ns;        /* what has gone */
     uint64_t flushes;        /* of the archive, when the folder was read: it grows with them */
+    int64_t tiers_from_ns; /* the newest partition of which only tiers are left; INT64_MIN = none was seen */
     /* The job at hand: */
     int64_t job_from_ns; /* the partition's */
     struct merge *merge;
@@ -77,6 +80,16 @@ static uint64_t reserve_bytes(uint64_t size_bytes)
     return size_bytes / 8 < RESERVE_BYTES ? size_bytes / 8 + 1 : RESERVE_BYTES;
 }
 
+/* What does not get to the disk now does with whatever is committed next. */
+static void say_rules(struct upkeep *u, const char *keep)
+{
+    struct catalog *c = archive_catalog(u->a);
+    struct slice text = slice_str(keep && *keep ? keep : "*=7d"); /* RETAIN_AGE_NS */
+    if (!slice_eq(catalog_setting(c, SLICE_LIT(UPKEEP_KEEP_SETTING)), text) &&
+        catalog_set_setting(c, SLICE_LIT(UPKEEP_KEEP_SETTING), text) == 0)
+        (void)catalog_commit(c); /* above */
+}
+
 int upkeep_create(struct archive *a, const struct upkeep_options *o, struct upkeep **out, struct diag *why)
 {
     struct upkeep *u = mem_try_alloc(sizeof *u);
@@ -84,9 +97,11 @@ int upkeep_create(struct archive *a, const struct upkeep_options *o, struct upke
         return -ENOMEM;
     u->a = a;
     u->o = *o;
-    u->floor_ns = INT64_MIN;
+    u->floor_ns = u->tiers_from_ns = INT64_MIN;
     set_defaults(&u->o);
     int r = retain_rules_init(&u->rules, o->keep, why);
+    if (r == 0)
+        say_rules(u, o->keep);
     if (r == 0)
         r = reserve_open(archive_dir(a), reserve_bytes(u->o.size_bytes), &u->reserve, why);
     if (r < 0) {
@@ -190,19 +205,21 @@ static int64_t end_of(const struct upkeep *u, const struct retain_file *f)
     return to;
 }
 
-/* Rows before what is kept would go at once; those of partitions of which only tiers are left, too. */
+/* Rows of partitions that have given way, or of which only tiers are left, are too late. What is too old for
+ * its name by the rules is refused where it comes in (archiver_judge): here it was acknowledged, and goes
+ * with its partition. */
 static void raise_floor(struct upkeep *u)
 {
-    int64_t longest = retain_rules_longest(&u->rules);
-    for (size_t i = 0; i < u->files.n; i++) {
-        const struct retain_file *f = &u->files.files[i];
-        if (f->step_ns && !find_raw(u, f->from_ns)) {
-            int64_t to = f->from_ns + u->a->o.partition_ns;
-            u->floor_ns = to > u->floor_ns ? to : u->floor_ns;
-        }
+    const struct retain_file *last = NULL;
+    for (size_t i = 0; i < u->files.n; i++)
+        if (u->files.files[i].step_ns && !find_raw(u, u->files.files[i].from_ns))
+            last = &u->files.files[i]; /* the newest that has only tiers */
+    if (last && last->from_ns != u->tiers_from_ns) {
+        int64_t to = end_of(u, last);
+        u->floor_ns = to > u->floor_ns ? to : u->floor_ns;
+        u->tiers_from_ns = last->from_ns;
     }
-    int64_t by_age = u->utc_ns > INT64_MIN + longest ? u->utc_ns - longest : INT64_MIN;
-    archive_set_floor(u->a, by_age > u->floor_ns ? by_age : u->floor_ns);
+    archive_set_floor(u->a, u->floor_ns);
 }
 
 static int look(struct upkeep *u)
@@ -225,26 +242,55 @@ static int look(struct upkeep *u)
     return 0;
 }
 
-static bool see_name(void *arg, const struct partition_section *s)
+static int64_t add_up(int64_t a, int64_t b)
 {
-    void **both = arg;
-    struct raw *raw = both[1];
-    int64_t age = retain_rules_age(&((struct upkeep *)both[0])->rules, s->s.name);
-    raw->least_ns = age < raw->least_ns ? age : raw->least_ns;
-    raw->most_ns = age > raw->most_ns ? age : raw->most_ns;
+    int64_t sum;
+    return __builtin_add_overflow(a, b, &sum) ? (b < 0 ? INT64_MIN : INT64_MAX) : sum;
+}
+
+/* Rows go by the days (options.partition_ns) that they are of, also those of a partition that spans many. */
+static int64_t day_begin(const struct upkeep *u, int64_t time_ns)
+{
+    int64_t width = u->a->o.partition_ns, rest = time_ns % width;
+    return add_up(time_ns, rest < 0 ? -rest - width : -rest);
+}
+
+static int64_t gone_at(const struct upkeep *u, const struct partition *p, struct slice name, int64_t time_ns)
+{
+    int64_t at =
+        add_up(add_up(day_begin(u, time_ns), u->a->o.partition_ns), retain_rules_age(&u->rules, name));
+    int64_t kept = partition_kept_until(p, name);
+    return kept > at ? kept : at;
+}
+
+struct seeing {
+    const struct upkeep *u;
+    const struct partition *p;
+    struct raw *raw;
+};
+
+static bool see_section(void *arg, const struct partition_section *s)
+{
+    const struct seeing *see = arg;
+    struct raw *raw = see->raw;
+    int64_t first = gone_at(see->u, see->p, s->s.name, s->s.min_ns);
+    int64_t last = gone_at(see->u, see->p, s->s.name, s->s.max_ns);
+    int64_t kept = partition_kept_until(see->p, s->s.name);
+    raw->first_ns = first < raw->first_ns ? first : raw->first_ns;
+    raw->last_ns = last > raw->last_ns ? last : raw->last_ns;
+    raw->kept_ns = kept > raw->kept_ns ? kept : raw->kept_ns;
     return true;
 }
 
-static bool is_past(const struct upkeep *u, const struct raw *r, int64_t age_ns)
+static bool is_kept(const struct upkeep *u, const struct raw *raw)
 {
-    return u->utc_ns - age_ns >= r->to_ns; /* ages are years, not centuries */
+    return raw->kept_ns > u->utc_ns;
 }
 
 /* What has changed about the partition since it was looked at. */
 static int inspect(struct upkeep *u, struct raw *raw)
 {
     struct partition_span span = {raw->file.from_ns, raw->file.from_ns + u->a->o.partition_ns, 0};
-    void *both[] = {u, raw};
     int r = 0;
     struct partition *p = archive_partition(u->a, &span, &r);
     if (!p)
@@ -254,11 +300,14 @@ static int inspect(struct upkeep *u, struct raw *raw)
     uint64_t gen = partition_gen(p);
     if (gen == raw->gen && is_closed == raw->is_closed)
         return 0;
-    raw->least_ns = INT64_MAX;
-    raw->most_ns = 0;
-    r = partition_sections(p, SLICE_LIT(""), INT64_MIN, INT64_MAX, see_name, both);
-    if (r < 0 || raw->most_ns == 0) /* nobody knows, or a crash has left it empty: nothing goes for that */
-        raw->least_ns = raw->most_ns = retain_rules_longest(&u->rules);
+    struct seeing see = {u, p, raw};
+    raw->first_ns = INT64_MAX;
+    raw->last_ns = INT64_MIN;
+    raw->kept_ns = 0;
+    r = partition_sections(p, SLICE_LIT(""), INT64_MIN, INT64_MAX, see_section, &see);
+    if (r < 0 ||
+        raw->last_ns == INT64_MIN) /* nobody knows, or a crash has left it empty: nothing goes for that */
+        raw->first_ns = raw->last_ns = add_up(raw->to_ns, retain_rules_longest(&u->rules));
     raw->gen = r < 0 ? 0 : gen;
     raw->is_closed = is_closed;
     raw->stage = MERGE_RAW;
@@ -267,13 +316,28 @@ static int inspect(struct upkeep *u, struct raw *raw)
 
 /* ---------------------------------------------------------------- jobs */
 
-/* Event names whose age is past, of the partition of the job; when its tiers are complete. */
-static bool drops(void *arg, struct slice name)
+/* Before it rows of that name are past their age, in the partition of the job; when its tiers are complete.
+ */
+static int64_t floor_of(void *arg, struct slice name)
 {
     struct upkeep *u = arg;
     struct raw *raw = find_raw(u, u->job_from_ns);
-    return raw && raw->is_closed && (raw->is_hopeless || raw->tiered_gen == raw->gen) &&
-           is_past(u, raw, retain_rules_age(&u->rules, name));
+    if (!raw || !raw->is_closed || !(raw->is_hopeless || raw->tiered_gen == raw->gen))
+        return INT64_MIN;
+    struct partition_span span = span_of(raw, 0);
+    int r = 0;
+    const struct partition *p = archive_partition(u->a, &span, &r);
+    if (!p || partition_kept_until(p, name) > u->utc_ns)
+        return INT64_MIN;
+    return day_begin(u, add_up(u->utc_ns, -retain_rules_age(&u->rules, name)));
+}
+
+/* All rows of that name in the partition of the job go. */
+static bool drops(void *arg, struct slice name)
+{
+    struct upkeep *u = arg;
+    const struct raw *raw = find_raw(u, u->job_from_ns);
+    return raw && floor_of(u, name) >= raw->to_ns;
 }
 
 /* What a merge leaves out is remembered before it begins: a crash in between claims too much, not too little.
@@ -283,7 +347,7 @@ static int note_drops(struct upkeep *u, const struct raw *raw)
     struct partition_span span = span_of(raw, 0);
     uint64_t rows = 0;
     int r = 0;
-    if (!is_past(u, raw, raw->least_ns))
+    if (u->utc_ns < raw->first_ns)
         return 0;
     struct partition *p = archive_partition(u->a, &span, &r);
     if (p)
@@ -307,7 +371,7 @@ static int begin_merge(struct upkeep *u, const struct raw *raw, int64_t step_ns)
             r = tier_mark(u->a, &tier, &borders[o.n_borders++]);
     }
     if (step_ns == 0) {
-        o.drops = drops;
+        o.floor = floor_of;
         o.arg = u;
         r = r < 0 ? r : note_drops(u, raw);
     }
@@ -327,6 +391,15 @@ static bool find_tier(const struct raw *raw, struct partition_span *from, int64_
     return tier_fits(from, *step_ns);
 }
 
+/* Would that tier of rows that are kept go at once, if it had to stand for them? Then it is not made. */
+static bool is_past_tier(const struct upkeep *u, const struct raw *raw, int64_t step_ns)
+{
+    for (int k = 0; k < TIERS; k++)
+        if (tier_steps[k] == step_ns)
+            return is_kept(u, raw) && raw->to_ns <= u->utc_ns - u->o.keep_tier_ns[k];
+    return false;
+}
+
 /* Begins what the stage asks for. 1: there is a job; 0: nothing is to be done for it. */
 static int begin_stage(struct upkeep *u, struct raw *raw)
 {
@@ -336,7 +409,7 @@ static int begin_stage(struct upkeep *u, struct raw *raw)
     int r = 0;
     if (raw->stage == MERGE_RAW)
         r = begin_merge(u, raw, 0);
-    else if (!find_tier(raw, &from, &step_ns))
+    else if (!find_tier(raw, &from, &step_ns) || is_past_tier(u, raw, step_ns))
         return 0;
     else if ((raw->stage - MAKE_TIER) % 2 == 0)
         r = tier_create(u->a, &from, step_ns, &u->tier);
@@ -399,9 +472,9 @@ static int choose_job(struct upkeep *u)
         if (raw->again_ns > u->utc_ns)
             continue;
         int r = raw->stage >= ALL_DONE ? inspect(u, raw) : 0;
-        if (r == 0 && raw->stage >= ALL_DONE && raw->is_closed && is_past(u, raw, raw->least_ns) &&
-            !is_past(u, raw, raw->most_ns))
-            raw->stage = MERGE_RAW; /* some of its names go */
+        if (r == 0 && raw->stage >= ALL_DONE && raw->is_closed && u->utc_ns >= raw->first_ns &&
+            u->utc_ns < raw->last_ns)
+            raw->stage = MERGE_RAW; /* some of its rows go */
         while (r == 0 && raw->stage < ALL_DONE) {
             r = begin_stage(u, raw);
             if (r == 0)
@@ -430,8 +503,8 @@ static int take_away(struct upkeep *u, const struct retain_file *f, enum gone_wh
     u->counts.removed_rows += rows;
     if (reason != GONE_AGE && file.step_ns == 0)
         archive_count_shed(u->a, rows);
-    if (file.step_ns == 0 && to > u->floor_ns)
-        u->floor_ns = to;
+    if (reason != GONE_AGE && file.step_ns == 0 && to > u->floor_ns)
+        u->floor_ns = to; /* older rows would be the next to go */
     if (u->o.gone)
         u->o.gone(u->o.arg, file.name, rows, why);
     return 1;
@@ -451,7 +524,7 @@ static int drop_old_raw(struct upkeep *u)
 {
     for (size_t i = 0; i < u->n_raws; i++) {
         struct raw *raw = &u->raws[i];
-        if (raw->to_ns && raw->is_closed && is_past(u, raw, raw->most_ns) && may_go(u, raw))
+        if (raw->to_ns && raw->is_closed && u->utc_ns >= raw->last_ns && may_go(u, raw))
             return take_away(u, &raw->file, GONE_AGE, "its events are older than they are kept");
     }
     return 0;
@@ -470,13 +543,16 @@ static int drop_old_tier(struct upkeep *u)
     return 0;
 }
 
-/* The oldest partition of raw rows but the newest; then tiers, the finest first; NULL: there is none. One
- * that is closed waits for its tiers, unless it can't wait. */
+/* The oldest partition of raw rows but the newest, and but those with rows that are kept; then tiers, the
+ * finest first; NULL: there is none. One that is closed waits for its tiers, unless it can't wait. */
 static const struct retain_file *find_least_needed(struct upkeep *u, bool can_wait)
 {
-    if (u->n_raws > 1) {
-        bool is_ready = !can_wait || !u->raws[0].is_closed || may_go(u, &u->raws[0]);
-        return is_ready ? &u->raws[0].file : NULL;
+    for (size_t i = 0; i + 1 < u->n_raws; i++) {
+        struct raw *raw = &u->raws[i];
+        if ((raw->to_ns == 0 && inspect(u, raw) < 0) || is_kept(u, raw))
+            continue;
+        bool is_ready = !can_wait || !raw->is_closed || may_go(u, raw);
+        return is_ready ? &raw->file : NULL;
     }
     for (int k = 0; k < TIERS; k++)
         for (size_t i = 0; i < u->files.n; i++)

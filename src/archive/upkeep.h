@@ -5,16 +5,20 @@
  *
  * A partition of raw rows is closed when its end is past by options.late_ns: then it is merged, its tiers are
  * made of it one by one, and each is merged. Late rows that come after that are merged and added to the tiers
- * in their turn. Event names whose age is past are left out when it is merged; when all are, the file goes.
- * Tiers have ages of their own. When the archive is larger than it may be, the oldest rows give way first,
- * the newest partition never; then the finest tiers. What gives way for want of room is counted
- * (archive_counts.shed); nothing is taken away by age or size before its tiers were made, unless they can't
- * be. */
+ * in their turn. Rows whose age is past, by event name and day, are left out when it is merged; when all are,
+ * the file goes. Event names that are kept (partition_keep) stay until then, and do not give way to a full
+ * disk or the size limit. Tiers have ages of their own. When the archive is larger than it may be, the oldest
+ * rows give way first, the newest partition never; then the finest tiers. What gives way for want of room is
+ * counted (archive_counts.shed); nothing is taken away by age or size before its tiers were made, unless they
+ * can't be. */
 #ifndef GRIDLINE_ARCHIVE_UPKEEP_H
 #define GRIDLINE_ARCHIVE_UPKEEP_H
 
 #include "archive/archive.h"
 #include "archive/tier.h"
+
+/* The catalogue's setting that has options.keep, for who writes the archive when no gateway has it. */
+#define UPKEEP_KEEP_SETTING "keep"
 
 struct upkeep_options {
     const char *keep;            /* raw rows, by event name: "cpu*=30d, *=7d". NULL = all 7 days */

@@ -621,8 +621,10 @@ void handle_stats(struct gridline *g, size_t i, struct gridline_stats *out)
         .dropped_too_large = dropped[DROP_TOO_LARGE],
         .dropped_unwritable = dropped[DROP_UNWRITABLE] + dropped[DROP_FORCED],
         .dropped_memory = dropped[DROP_MEMORY],
-        .dropped_refused =
-            dropped[DROP_REFUSED] + dropped[DROP_TOO_OLD] + dropped[DROP_NO_SCHEMA] + dropped[DROP_FILTERED],
+        .dropped_refused = dropped[DROP_REFUSED] + dropped[DROP_TOO_OLD] + dropped[DROP_TOO_NEW] +
+                           dropped[DROP_NO_SCHEMA] + dropped[DROP_FILTERED],
+        .refused_too_old = dropped[DROP_TOO_OLD],
+        .refused_too_new = dropped[DROP_TOO_NEW],
     };
     out->taken = out->passed + out->queued + out->dropped;
 }

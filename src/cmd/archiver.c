@@ -4,6 +4,7 @@
 #include "cmd/archiver.h"
 
 #include "archive/lifeline.h"
+#include "archive/retain.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/mem.h"
@@ -16,9 +17,11 @@
 #include <inttypes.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
+enum { CATCH_UP_MS = 2000, CATCH_UP_RECORDS = 65536 };
 enum { TICK_MS = 250, BETWEEN_TICKS = 16384 /* events, about: heads are bounded at ticks only */ };
 
 struct call {
@@ -46,6 +49,14 @@ struct archiver {
     uint64_t safe;              /* up to this record, the journal is not needed after a crash */
     struct archive_state state; /* has a lock of its own */
     struct refill_index *refill; /* the same */
+    pthread_cond_t caught_up;   /* appended has moved */
+    bool is_stuck;              /* it won't soon */
+    _Atomic int64_t floor_ns;   /* as archive_floor; without the lock */
+    struct archive_state state; /* has a lock of its own */
+    /* The loop's: */
+    struct retain_rules rules;
+    int64_t shortest_ns;       /* of the ages of rules */
+    struct selector *selected; /* as selector, which is the thread's */
     /* The thread's: */
     struct lifeline *lifeline; /* hops of ids, derived at each flush */
     struct upkeep *upkeep;     /* merging, tiers, retention */
@@ -96,7 +107,9 @@ static void publish(struct archiver *a)
     /* Records behind the last that was given hold nothing for the archive. */
     if (a->batches)
         a->safe = cursor >= a->given ? a->appended : cursor;
+    a->is_stuck = a->trouble < 0;
     pthread_mutex_unlock(&a->lock);
+    atomic_store_explicit(&a->floor_ns, archive_floor(a->archive), memory_order_relaxed);
 }
 
 /* What the archive has found damaged, each once. */
@@ -213,6 +226,7 @@ static int end_record(struct archiver *a)
     a->given = a->record ? a->record : a->given;
     pthread_mutex_lock(&a->lock);
     a->appended = a->record ? a->record : a->appended;
+    pthread_cond_broadcast(&a->caught_up);
     pthread_mutex_unlock(&a->lock);
     a->record = 0;
     return 0;
@@ -229,6 +243,7 @@ static int end_reading(struct archiver *a, uint64_t settled)
     done = done < settled ? done : settled;
     pthread_mutex_lock(&a->lock);
     a->appended = done > a->appended ? done : a->appended;
+    pthread_cond_broadcast(&a->caught_up);
     pthread_mutex_unlock(&a->lock);
     a->caught_up_ns = a->settled_ns;
     return 0;
@@ -317,13 +332,19 @@ static bool read_some(struct archiver *a, uint64_t number, uint64_t settled)
 
 /* ---------------------------------------------------------------- the thread */
 
-static void wait_a_moment(struct archiver *a)
+static struct timespec after_ms(long ms)
 {
     struct timespec until;
     (void)clock_gettime(CLOCK_MONOTONIC, &until); /* can't fail */
-    until.tv_nsec += TICK_MS * 1000000L;
-    until.tv_sec += until.tv_nsec / 1000000000L;
+    until.tv_nsec += ms % 1000 * 1000000L;
+    until.tv_sec += ms / 1000 + until.tv_nsec / 1000000000L;
     until.tv_nsec %= 1000000000L;
+    return until;
+}
+
+static void wait_a_moment(struct archiver *a)
+{
+    struct timespec until = after_ms(TICK_MS);
     (void)pthread_cond_timedwait(&a->wake, &a->lock, &until); /* in vain is fine */
 }
 
@@ -429,6 +450,8 @@ static int init_wake(struct archiver *a)
         return -e;
     (void)pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC); /* there is one */
     e = pthread_cond_init(&a->wake, &attributes);
+    if (e == 0)
+        e = pthread_cond_init(&a->caught_up, &attributes);
     (void)pthread_condattr_destroy(&attributes); /* nothing to lose */
     return -e;
 }
@@ -449,6 +472,12 @@ int archiver_create(const struct archiver_options *o, struct archiver **out, str
         r = -ENOMEM;
     if (r == 0)
         r = selector_create(&o->select, clock_utc_ns(), &a->selector, why);
+    if (r == 0)
+        r = selector_create(&o->select, clock_utc_ns(), &a->selected, why);
+    if (r == 0)
+        r = retain_rules_init(&a->rules, o->upkeep.keep, why);
+    a->shortest_ns = retain_rules_shortest(&a->rules);
+    atomic_init(&a->floor_ns, INT64_MIN);
     if (r == 0)
         r = open_archive(a, o, why);
     if (r == 0) {
@@ -471,6 +500,7 @@ void archiver_destroy(struct archiver *a)
     pthread_mutex_lock(&a->lock);
     a->is_stopping = true;
     pthread_cond_signal(&a->wake);
+    pthread_cond_broadcast(&a->caught_up);
     pthread_mutex_unlock(&a->lock);
     if (a->has_thread)
         (void)pthread_join(a->thread, NULL); /* it ends */
@@ -494,7 +524,10 @@ void archiver_destroy(struct archiver *a)
     refill_index_destroy(a->refill);
     mem_free(a->index);
     free(a->journal_dir);
+    retain_rules_fini(&a->rules);
+    selector_destroy(a->selected);
     pthread_cond_destroy(&a->wake);
+    pthread_cond_destroy(&a->caught_up);
     pthread_mutex_destroy(&a->lock);
     mem_free(a);
 }
@@ -535,6 +568,35 @@ void archiver_keep(void *arg, uint64_t record)
 struct refill_index *archiver_index(struct archiver *a)
 {
     return a->refill;
+}
+
+/* Most events are of the last minutes, and need no look at the rules. What is not archived is none of our
+ * business. */
+enum archived_verdict archiver_judge(void *arg, const struct event *e, int64_t now_ns)
+{
+    struct archiver *a = arg;
+    int64_t floor = atomic_load_explicit(&a->floor_ns, memory_order_relaxed);
+    bool is_new = e->time_ns > now_ns + ARCHIVE_AHEAD_NS;
+    uint32_t index;
+    if (!is_new && e->time_ns >= now_ns - a->shortest_ns && e->time_ns >= floor)
+        return ARCHIVED_KEPT;
+    if (!is_new && e->time_ns >= floor && e->time_ns >= now_ns - retain_rules_age(&a->rules, e->schema->name))
+        return ARCHIVED_KEPT;
+    if (!selector_is_all(a->selected) && selector_run(a->selected, e, 1, &index) == 0)
+        return ARCHIVED_KEPT;
+    return is_new ? ARCHIVED_TOO_NEW : ARCHIVED_TOO_OLD;
+}
+
+void archiver_catch_up(void *arg)
+{
+    struct archiver *a = arg;
+    struct timespec until = after_ms(CATCH_UP_MS);
+    pthread_mutex_lock(&a->lock);
+    uint64_t settled = a->settled;
+    while (a->appended < settled && settled - a->appended <= CATCH_UP_RECORDS && !a->is_stopping &&
+           !a->is_stuck && pthread_cond_timedwait(&a->caught_up, &a->lock, &until) == 0)
+        ;
+    pthread_mutex_unlock(&a->lock);
 }
 
 void archiver_state(void *arg, struct archived_state *out)
@@ -581,6 +643,7 @@ void archiver_status(void *arg, struct args_writer *out)
     args_add_uint(out, "archive.kept", c.kept);
     args_add_uint(out, "archive.again", c.again);
     args_add_uint(out, "archive.too_old", c.too_old);
+    args_add_uint(out, "archive.too_new", c.too_new);
     args_add_uint(out, "archive.refused", c.refused);
     args_add_uint(out, "archive.overflow", c.overflow);
     args_add_uint(out, "archive.shed", c.shed);

@@ -35,10 +35,14 @@ void archiver_hurry(void *arg);
 void archiver_keep(void *arg, uint64_t record);
 void archiver_status(void *arg, struct args_writer *out);
 void archiver_state(void *arg, struct archived_state *out);
+enum archived_verdict archiver_judge(void *arg, const struct event *e, int64_t now_ns);
 void archiver_baseline(void *arg, const struct baseline_order *o);
 
 struct archive *archiver_archive(struct archiver *a); /* for view_reader_create */
 struct refill_index *archiver_index(struct archiver *a); /* which events the records that it read had */
+/* Waits, on any thread, until what is settled now can be seen by a view: who has an acknowledgement asks for
+ * what he wrote. Not for long: one that is far behind, or can't go on, is not waited for. */
+void archiver_catch_up(void *arg);
 /* Calls fn on the archiver's thread, soon. Not after archiver_destroy; those that wait then are called. */
 void archiver_call(struct archiver *a, void (*fn)(void *arg, struct archive *archive), void *arg);
 

@@ -29,6 +29,7 @@ struct item {
     struct frame_origin origin;
     uint64_t first, last;
     uint32_t count;
+    uint32_t n_refused, refused[DELIVER_REASONS]; /* of count, for good */
     size_t n;
     char block[];
 };
@@ -138,45 +139,57 @@ static bool is_own(const struct deliver *d, const struct frame_origin *o)
     return frame_same_origin(&d->options.origin, o);
 }
 
-/* Takes out what `covers` says; the others stay in their order. */
-static void settle(struct deliver *d, bool (*covers)(const struct item *i, const void *arg), const void *arg,
-                   uint64_t *to, uint64_t *own_to)
+/* The block at *at is done with: what was not refused has passed. */
+static void settle(struct deliver *d, struct item **at)
 {
-    struct item **at = &d->head;
-    while (*at) {
-        struct item *i = *at;
-        if (!covers(i, arg)) {
-            at = &i->next;
-            continue;
-        }
-        *at = i->next;
-        *to += i->count;
-        *own_to += is_own(d, &i->origin) ? i->count : 0;
-        d->on_the_way -= i->n;
-        mem_free(i);
+    struct item *i = *at;
+    bool is_mine = is_own(d, &i->origin);
+    uint32_t passed = i->count - i->n_refused;
+    *at = i->next;
+    if (!*at)
+        d->tail = at;
+    d->counts.passed += passed;
+    d->own_passed += is_mine ? passed : 0;
+    for (size_t k = 0; k < DELIVER_REASONS; k++) {
+        d->counts.refused[k] += i->refused[k];
+        d->own_refused[k] += is_mine ? i->refused[k] : 0;
     }
-    d->tail = at;
+    d->on_the_way -= i->n;
+    mem_free(i);
 }
 
-static bool acknowledges(const struct item *i, const void *arg)
+static void acknowledge(struct deliver *d, const struct frame_ack *a)
 {
-    const struct frame_ack *a = arg;
-    return i->last <= a->seq && frame_same_origin(&i->origin, &a->origin);
+    for (struct item **at = &d->head; *at;)
+        if ((*at)->last <= a->seq && frame_same_origin(&(*at)->origin, &a->origin))
+            settle(d, at);
+        else
+            at = &(*at)->next;
 }
 
-static bool refuses(const struct item *i, const void *arg)
+/* Whole blocks, or some events of a block whose others are acknowledged. */
+static void refuse(struct deliver *d, const struct frame_refuse *r, size_t reason)
 {
-    const struct frame_refuse *r = arg;
-    return r->count && i->first >= r->first_seq && i->last - r->first_seq < r->count &&
-           frame_same_origin(&i->origin, &r->origin);
+    for (struct item **at = &d->head; *at;) {
+        struct item *i = *at;
+        uint32_t n = frame_same_origin(&i->origin, &r->origin) ? frame_refused_of(r, i->first, i->count) : 0;
+        n = n < i->count - i->n_refused ? n : i->count - i->n_refused;
+        i->n_refused += n;
+        i->refused[reason] += n;
+        if (n && i->n_refused == i->count)
+            settle(d, at);
+        else
+            at = &i->next;
+    }
 }
 
 /* What the gateway said, as a string that stays. */
-static const char *keep_text(struct deliver *d, struct slice text)
+static const char *keep_text(struct deliver *d, size_t reason, struct slice text)
 {
-    int n = text.n < sizeof d->counts.text ? (int)text.n : (int)sizeof d->counts.text - 1;
-    (void)snprintf(d->counts.text, sizeof d->counts.text, "%.*s", n, text.p); /* fits */
-    return d->counts.text;
+    char *to = d->counts.text[reason];
+    int n = text.n < sizeof *d->counts.text ? (int)text.n : (int)sizeof *d->counts.text - 1;
+    (void)snprintf(to, sizeof *d->counts.text, "%.*s", n, text.p); /* fits */
+    return to;
 }
 
 static int on_refuse(struct deliver *d, struct slice payload, struct diag *why)
@@ -186,14 +199,13 @@ static int on_refuse(struct deliver *d, struct slice payload, struct diag *why)
         return E_PROTO;
     if (!text_is_utf8(r.text) || text_has_control(r.text))
         r.text.n = 0;
+    size_t reason = r.reason < DELIVER_REASONS ? r.reason : 0;
+    const char *text = keep_text(d, reason, r.text);
     if (r.retry_ms) { /* from the refused block on, on a new connection */
         d->retry_ms = r.retry_ms;
-        return diag_set(why, -EAGAIN, 0, "%.60s can't store events now: %.100s", d->address.p,
-                        keep_text(d, r.text));
+        return diag_set(why, -EAGAIN, 0, "%.60s can't store events now: %.100s", d->address.p, text);
     }
-    size_t reason = r.reason < DELIVER_REASONS ? r.reason : 0;
-    settle(d, refuses, &r, &d->counts.refused[reason], &d->own_refused[reason]);
-    (void)keep_text(d, r.text); /* is kept */
+    refuse(d, &r, reason);
     return 0;
 }
 
@@ -207,7 +219,7 @@ static int on_frame(struct deliver *d, const struct frame *f, struct diag *why)
             return E_PROTO;
         d->pause_ms = 0;
         d->alive_ns = clock_mono_ns();
-        settle(d, acknowledges, &ack, &d->counts.passed, &d->own_passed);
+        acknowledge(d, &ack);
         return 0;
     case FRAME_REFUSE:
         return on_refuse(d, f->payload, why);
@@ -323,6 +335,8 @@ static int dial(struct deliver *d, struct diag *why)
         r = greet(d, why);
     for (struct item *i = d->head; i && r == 0; i = i->next) { /* what was on the way when it broke */
         frame_put(&d->out, FRAME_BATCH, 0, slice_of(i->block, i->n));
+        i->n_refused = 0; /* it will be said again */
+        memset(i->refused, 0, sizeof i->refused);
         d->on_the_way += i->n;
         r = send_all(d);
     }
@@ -468,7 +482,9 @@ int deliver_finish(struct deliver *d, uint64_t before, bool is_whole, struct dia
                              .taken = before + d->own_sent,
                              .passed = before + d->own_passed};
     for (size_t i = 0; i < DELIVER_REASONS; i++)
-        c.dropped[i == REFUSE_TOO_OLD ? DROP_TOO_OLD : DROP_REFUSED] += d->own_refused[i];
+        c.dropped[i == REFUSE_TOO_OLD   ? DROP_TOO_OLD
+                  : i == REFUSE_TOO_NEW ? DROP_TOO_NEW
+                                        : DROP_REFUSED] += d->own_refused[i];
     frame_put_counts(&d->out, &c);
     frame_put_bye(&d->out, BYE_DONE, SLICE_LIT(""));
     (void)send_all(d); /* only the ledger's; all events are acknowledged */

@@ -16,7 +16,7 @@
 #include "base/err.h"
 #include "net/frame.h"
 
-enum { DELIVER_REASONS = REFUSE_NOT_ALLOWED + 1 };
+enum { DELIVER_REASONS = REFUSE_TOO_NEW + 1 };
 
 struct deliver_options {
     const char *gateway, *identity; /* as of net/ask.h; borrowed */
@@ -32,7 +32,7 @@ struct deliver_counts {
     uint64_t sent, passed;
     uint64_t refused[DELIVER_REASONS]; /* for good, by enum frame_refusal; 0: any other reason */
     uint32_t reconnects;
-    char text[120]; /* what the gateway said of the last refusal */
+    char text[DELIVER_REASONS][120]; /* what the gateway said of the last refusal for that reason */
 };
 
 struct deliver;

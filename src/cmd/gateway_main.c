@@ -152,8 +152,11 @@ static int open_archive(const struct gateway_config *c, struct archive_part *p, 
     int r = archiver_create(&o, &p->archiver, why);
     if (r < 0)
         return r;
-    const struct queries_options q = {
-        .archive = archiver_archive(p->archiver), .running = a->query_threads, .tile = tile_query};
+    const struct queries_options q = {.archive = archiver_archive(p->archiver),
+                                      .running = a->query_threads,
+                                      .tile = tile_query,
+                                      .catch_up = archiver_catch_up,
+                                      .catch_up_arg = p->archiver};
     r = queries_create(&q, &p->queries, why);
     if (r < 0)
         return r;
@@ -168,6 +171,7 @@ static int open_archive(const struct gateway_config *c, struct archive_part *p, 
                                       .refill = refill_ops(p->refill),
                                       .status = archiver_status,
                                       .state = archiver_state,
+                                      .judge = archiver_judge,
                                       .baseline = archiver_baseline,
                                       .arg = p->archiver};
     return 0;

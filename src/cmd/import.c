@@ -234,6 +234,7 @@ static void add_row(struct import *im, const uint8_t id[16], const struct import
     args_add_uint(row, "stored", n->stored);
     args_add_uint(row, "again", n->again);
     args_add_uint(row, "too_old", n->too_old);
+    args_add_uint(row, "too_new", n->too_new);
     args_add_uint(row, "refused", n->refused);
     args_add_uint(row, "bad", im->bad);
     args_add_uint(row, "trimmed", im->trimmed.events);
@@ -253,6 +254,7 @@ static void account(struct import *im, const uint8_t id[16])
     im->sum.stored += n.stored;
     im->sum.again += n.again;
     im->sum.too_old += n.too_old;
+    im->sum.too_new += n.too_new;
     im->sum.refused += n.refused;
     im->sum_bad += im->bad;
     im->sum_trimmed += im->trimmed.events;
@@ -265,7 +267,10 @@ static void account(struct import *im, const uint8_t id[16])
     if (n.refused)
         say("%s: %" PRIu64 " events were refused: %s", im->path, n.refused, n.said);
     if (n.too_old)
-        say("%s: %" PRIu64 " events are too old: %s", im->path, n.too_old, im->ops->when_too_old);
+        say("%s: %" PRIu64 " events are too old: %s; %s", im->path, n.too_old, n.why_old,
+            im->ops->when_too_old);
+    if (n.too_new)
+        say("%s: %" PRIu64 " events are too new: %s", im->path, n.too_new, n.why_new);
 }
 
 static int import_file(struct import *im, const char *path)
@@ -305,7 +310,7 @@ static int exit_of(const struct import *im, int r, size_t n_files)
         return EXIT_FAILED;
     if (im->missing == n_files)
         return EXIT_NOT_FOUND;
-    bool is_part = im->missing || im->sum_bad || im->sum_trimmed || im->sum.too_old || im->sum.refused;
+    bool is_part = im->missing || im->sum_bad || im->sum_trimmed || im->sum.too_old || im->sum.too_new || im->sum.refused;
     return is_part ? EXIT_PARTLY : EXIT_OK;
 }
 
@@ -327,8 +332,8 @@ static int import_files(struct import *im, struct operands files)
 }
 
 static const struct table_column columns[] = {
-    {"file", 0},    {"events", 0},  {"stored", 0}, {"again", 0},
-    {"too_old", 0}, {"refused", 0}, {"bad", 0},    {"trimmed", 0}, {NULL, 0},
+    {"file", 0},    {"events", 0},  {"stored", 0}, {"again", 0},   {"too_old", 0},
+    {"too_new", 0}, {"refused", 0}, {"bad", 0},    {"trimmed", 0}, {NULL, 0},
 };
 
 static int prepare(struct import *im, struct table_options *report)
@@ -357,7 +362,10 @@ static int prepare(struct import *im, struct table_options *report)
 
 static int import_run(void *state, struct operands files)
 {
-    struct import im = {.options = state};
+    struct import_options *o = state;
+    if (o->keep_ns && __builtin_add_overflow(clock_utc_ns(), o->keep_ns, &o->keep_until_ns))
+        o->keep_until_ns = BATCH_KEEP_EVER;
+    struct import im = {.options = o};
     struct table_options report = {.event = "import", .columns = columns, .shows_all = true};
     int code = prepare(&im, &report);
     if (code == EXIT_OK)
@@ -387,6 +395,11 @@ static const struct option_spec table[] = {
     {0, "filter", OPTION_TEXT, "FILTER", offsetof(struct import_options, log_filter), INPUT_FILTER_HELP},
     {0, "zone", OPTION_TEXT, "ZONE", offsetof(struct import_options, zone), INPUT_ZONE_HELP},
     {0, "year", OPTION_TEXT, "YEAR", offsetof(struct import_options, year), INPUT_YEAR_HELP},
+    {0, "keep", OPTION_KEEP, "[TIME]", offsetof(struct import_options, keep_ns),
+     "take events however old they are, and keep them for so long from now on (`30d`), or for ever if no "
+     "time is "
+     "given: the archive's own ages (`archive.keep`) do not count for them. At a gateway: for who may "
+     "control workers"},
     {0, "strict", OPTION_FLAG, NULL, offsetof(struct import_options, is_strict),
      "nothing of a file goes in if some of it can't be read, and none of the files behind it"},
     {0, "timeout", OPTION_DURATION, "TIME", offsetof(struct import_options, timeout_ns),
@@ -402,6 +415,7 @@ static const struct example examples[] = {
     {"gridline import --archive /srv/archive --host node7 old/*.log",
      "Into a folder, with the host they lack"},
     {"gridline import --filter access --host web1 access.log.1", "A web server's log, by a filter (docs/filters.md)"},
+    {"gridline import --keep trace-2010.ulm.gz", "An old trace, to stay beside what is kept for 90 days"},
     {"gridline import --format json - < events.ndjson", "From a pipe; the report is for a program"},
     {NULL, NULL},
 };
@@ -424,7 +438,7 @@ const struct verb verb_import = {
         "What can't be read is reported as `file:line: reason`, the first few of each file, and left out.\n"
         "The report has a row a file: `events` that were read, of them `stored`, there before (`again`), "
         "`too_old`, "
-        "`refused`; units that could not be read (`bad`); and events of which a field was left out that is over a limit "
+        "`too_new`, `refused`; units that could not be read (`bad`); and events of which a field was left out that is over a limit "
         "(`trimmed`; the field `dropped_fields` names it). Ends with 4 if something was left out, with 3 "
         "if no "
         "file could be read.",

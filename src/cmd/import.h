@@ -16,16 +16,17 @@ struct import_options {
     const char *escapes;     /* NULL = auto */
     const char *log_filter, *zone, *year; /* of logs; NULL = not given */
     int64_t timeout_ns;
+    int64_t keep_ns, keep_until_ns; /* --keep: for how long, and until when; 0 = as the archive's rules say */
     bool is_strict, is_quiet;
 };
 
-/* Of one file, in events: given = stored + again + too_old + refused, once it has ended. */
+/* Of one file, in events: given = stored + again + too_old + too_new + refused, once it has ended. */
 struct import_counts {
     uint64_t given;
     uint64_t stored;
     uint64_t again; /* it had them before */
-    uint64_t too_old, refused;
-    char said[120]; /* of the last that was refused: why */
+    uint64_t too_old, too_new, refused;
+    char why_old[120], why_new[120], said[120]; /* why, of the last of each; "" = nobody said */
 };
 
 /* The results of begin, give and end: 0 or an error, which has been said (-EINTR: a person stopped it). */

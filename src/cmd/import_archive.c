@@ -5,6 +5,8 @@
  * time begins with that. */
 #include "archive/archive.h"
 #include "archive/lifeline.h"
+#include "archive/retain.h"
+#include "archive/upkeep.h"
 #include "base/clock.h"
 #include "base/mem.h"
 #include "cmd/import.h"
@@ -23,10 +25,15 @@ struct archive_target {
     struct batch **pieces; /* of the record that is being collected */
     size_t n_pieces, cap_pieces, n_events;
     struct archive_source source;
+    uint8_t file_id[16];
     uint64_t record; /* that one's number */
     uint64_t cursor; /* up to this record it is there */
     uint64_t seq;    /* the last number given to an event without an origin */
     uint64_t given, skipped;
+    int64_t keep_ns;           /* until when; 0 = as rules say */
+    struct retain_rules rules; /* of the gateway whose archive it is; none of another */
+    bool has_rules;
+    bool is_rest; /* --keep, of a file that was imported without: only what was too old then */
     struct archive_counts before; /* when the file began */
 };
 
@@ -46,6 +53,7 @@ static void target_close(void *target)
     mem_free(t->pieces);
     batch_builder_destroy(t->builder);
     registry_destroy(t->registry);
+    retain_rules_fini(&t->rules);
     archive_close(t->archive);
     lifeline_destroy(t->lifeline);
     mem_free(t);
@@ -58,6 +66,23 @@ static int report(const struct archive_target *t, int r)
     return r;
 }
 
+/* How long the gateway that has this archive keeps what (upkeep_create). */
+static int set_rules(struct archive_target *t, struct diag *why)
+{
+    struct slice text = catalog_setting(archive_catalog(t->archive), SLICE_LIT(UPKEEP_KEEP_SETTING));
+    if (text.n == 0)
+        return 0;
+    char *copy = mem_alloc(text.n + 1);
+    memcpy(copy, text.p, text.n);
+    copy[text.n] = '\0';
+    int r = retain_rules_init(&t->rules, copy, why);
+    mem_free(copy);
+    t->has_rules = r == 0;
+    if (r == 0)
+        archive_set_rules(t->archive, &t->rules);
+    return r;
+}
+
 static int target_open(const struct import_options *o, void **out)
 {
     struct archive_target *t = mem_alloc(sizeof *t);
@@ -65,6 +90,11 @@ static int target_open(const struct import_options *o, void **out)
     int r = archive_open(&(struct archive_options){.dir = o->archive}, &t->archive, &why);
     if (r == 0)
         r = lifeline_follow(t->archive, &(struct lifeline_options){.ids = NULL}, &t->lifeline, &why);
+    if (r == 0)
+        r = set_rules(t, &why);
+    if (r == 0)
+        r = archive_tick(t->archive, clock_mono_ns(), clock_utc_ns()); /* what time it is */
+    t->keep_ns = o->keep_until_ns;
     if (r == -EBUSY)
         say("%s is written by another process: give the events to its gateway (--gateway), or stop that "
             "first",
@@ -88,8 +118,14 @@ static int target_begin(void *target, const uint8_t id[16])
 {
     struct archive_target *t = target;
     drop_pieces(t);
+    memcpy(t->file_id, id, sizeof t->file_id);
     memcpy(t->source.id, id, sizeof t->source.id);
     t->cursor = archive_cursor(t->archive, &t->source);
+    t->is_rest = t->keep_ns && t->has_rules && t->cursor > 0;
+    if (t->is_rest) { /* a source of its own; what is not too old came with the other */
+        t->source.id[0] ^= 0xff;
+        t->cursor = archive_cursor(t->archive, &t->source);
+    }
     t->record = 1;
     t->seq = t->given = t->skipped = 0;
     archive_counts(t->archive, &t->before);
@@ -154,17 +190,31 @@ static int keep_piece(struct archive_target *t, const struct event *events, size
 static int give_piece(struct archive_target *t, const struct event *events, size_t n,
                       const struct batch_origin *origin)
 {
-    if (t->record > t->cursor)
-        return keep_piece(t, events, n, origin);
-    t->skipped += n;
-    return 0;
+    struct batch_origin own = *origin;
+    if (t->record <= t->cursor) {
+        t->skipped += n;
+        return 0;
+    }
+    own.keep_ns = t->keep_ns;
+    if (!t->is_rest)
+        return keep_piece(t, events, n, &own);
+    int r = 0;
+    for (size_t i = 0, end; i < n && r == 0; i = end) { /* runs of those that came before, and of others */
+        bool is_old = archive_is_too_old(t->archive, &events[i]);
+        for (end = i + 1; end < n && archive_is_too_old(t->archive, &events[end]) == is_old;)
+            end++;
+        own.first_seq = origin->first_seq + i;
+        r = is_old ? keep_piece(t, events + i, end - i, &own) : 0;
+        t->skipped += is_old ? 0 : end - i;
+    }
+    return r;
 }
 
 static int target_give(void *target, const struct batch *b)
 {
     struct archive_target *t = target;
     bool is_own = !import_has_origin(b);
-    struct batch_origin origin = is_own ? import_origin(t->source.id, t->seq + 1) : b->origin;
+    struct batch_origin origin = is_own ? import_origin(t->file_id, t->seq + 1) : b->origin;
     int r = 0;
     t->seq += is_own ? b->n : 0;
     for (size_t at = 0; at < b->n && r == 0;) {
@@ -201,10 +251,11 @@ static void target_counts(void *target, struct import_counts *out)
                                   .stored = now.kept - t->before.kept,
                                   .again = t->skipped + (now.again - t->before.again),
                                   .too_old = now.too_old - t->before.too_old,
+                                  .too_new = now.too_new - t->before.too_new,
                                   .refused = now.refused - t->before.refused};
-    if (out->refused)
-        (void)snprintf(out->said, sizeof out->said,
-                       "more than a day ahead of now, or over a limit of the archive"); /* fits */
+    (void)snprintf(out->why_old, sizeof out->why_old, "older than the archive keeps such events"); /* fits */
+    (void)snprintf(out->why_new, sizeof out->why_new, "more than a day ahead of now");
+    (void)snprintf(out->said, sizeof out->said, "over a limit of the archive");
 }
 
 const struct import_target_ops import_archive = {
@@ -214,5 +265,5 @@ const struct import_target_ops import_archive = {
     .give = target_give,
     .end = target_end,
     .counts = target_counts,
-    .when_too_old = "the archive does not keep anything so old; its retention says how long it keeps",
+    .when_too_old = "import with --keep takes and keeps them",
 };

@@ -117,6 +117,7 @@ static int send_events(struct gateway_target *t, const struct event *events, siz
                        struct batch_origin origin)
 {
     int r = 0;
+    origin.keep_ns = t->options->keep_until_ns;
     for (size_t i = 0; i < n && r == 0;) {
         bool is_alone = is_order(&events[i]) || (i && is_order(&events[i - 1]));
         int added =
@@ -158,14 +159,21 @@ static void gateway_counts(void *target, struct import_counts *out)
     struct deliver_counts n = {0};
     if (t->deliver)
         deliver_counts(t->deliver, &n);
-    *out =
-        (struct import_counts){.given = t->given, .too_old = n.refused[REFUSE_TOO_OLD], .again = t->skipped};
-    for (size_t i = 0; i < DELIVER_REASONS; i++)
-        out->refused += i == REFUSE_TOO_OLD ? 0 : n.refused[i];
-    uint64_t again = t->skip == 0 && t->before < n.passed ? t->before : 0; /* sent, and there before */
+    *out = (struct import_counts){.given = t->given,
+                                  .too_old = n.refused[REFUSE_TOO_OLD],
+                                  .too_new = n.refused[REFUSE_TOO_NEW],
+                                  .again = t->skipped};
+    for (size_t i = 0; i < DELIVER_REASONS; i++) {
+        bool is_time = i == REFUSE_TOO_OLD || i == REFUSE_TOO_NEW;
+        out->refused += is_time ? 0 : n.refused[i];
+        if (n.refused[i] && !is_time)
+            memcpy(out->said, n.text[i], sizeof out->said);
+    }
+    uint64_t again = t->skip ? 0 : t->before < n.passed ? t->before : n.passed; /* sent, and there before */
     out->again += again;
     out->stored = n.passed - again;
-    memcpy(out->said, n.text, sizeof out->said);
+    memcpy(out->why_old, n.text[REFUSE_TOO_OLD], sizeof out->why_old);
+    memcpy(out->why_new, n.text[REFUSE_TOO_NEW], sizeof out->why_new);
 }
 
 const struct import_target_ops import_gateway = {
@@ -175,7 +183,5 @@ const struct import_target_ops import_gateway = {
     .give = gateway_give,
     .end = gateway_end,
     .counts = gateway_counts,
-    .when_too_old =
-        "the gateway has forgotten what it took so long ago, so it can't tell whether it has them; put them "
-        "into its archive with --archive DIR while it is stopped",
+    .when_too_old = "import with --keep takes and keeps them",
 };

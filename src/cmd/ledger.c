@@ -33,7 +33,8 @@ static uint64_t number(const struct frame_answer *row, const char *name)
 static void add_account(void *arg, const struct frame_answer *row)
 {
     struct sums *s = arg;
-    uint64_t dropped = number(row, "refused") + number(row, "too_old") + number(row, "no_schema");
+    uint64_t dropped =
+        number(row, "refused") + number(row, "too_old") + number(row, "too_new") + number(row, "no_schema");
     s->accounts++;
     s->taken += number(row, "taken");
     s->passed += number(row, "passed");
@@ -106,9 +107,9 @@ static void print_sums(void *arg)
 }
 
 static const struct table_column columns[] = {
-    {"host", 0},   {"producer", 8},       {"epoch", 0},   {"class", 0},   {"state", 0},     {"taken", 0},
-    {"passed", 0}, {"duplicate", 0},      {"refused", 0}, {"too_old", 0}, {"no_schema", 0}, {"queued", 0},
-    {"lost", 0},   {"sender_dropped", 0}, {"tail", 0},    {NULL, 0},
+    {"host", 0},   {"producer", 8},  {"epoch", 0},          {"class", 0},   {"state", 0},   {"taken", 0},
+    {"passed", 0}, {"duplicate", 0}, {"refused", 0},        {"too_old", 0}, {"too_new", 0}, {"no_schema", 0},
+    {"queued", 0}, {"lost", 0},      {"sender_dropped", 0}, {"tail", 0},    {NULL, 0},
 };
 
 static const char *const keys[] = {"producer", "epoch", NULL};
@@ -159,7 +160,7 @@ const struct verb verb_ledger = {
                    "samples. With PATTERN only those "
                    "of workers whose host name matches.\n"
                    "`taken` is what came, counted each time; it is passed (in the journal), duplicate, "
-                   "dropped (refused, too_old, or no_schema: "
+                   "dropped (refused, too_old, too_new, or no_schema: "
                    "samples of an unknown stream) or queued. `lost` was sent and did not come. `sender "
                    "dropped` is what the sender "
                    "says that it had to drop itself. An epoch that did not end with a goodbye is `open`: how "

@@ -208,7 +208,11 @@ static int report_sent(gridline *g, const char *url, int flushed, int64_t timeou
     gridline_stats(g, &stats, sizeof stats);
     if (flushed == 0 && stats.dropped == 0 && stats.passed >= 1)
         return EXIT_OK;
-    if (stats.dropped)
+    if (stats.refused_too_old || stats.refused_too_new)
+        say("%s refused the event: its time is %s", url,
+            stats.refused_too_old ? "older than the archive there keeps such events (archive.keep)"
+                                  : "more than a day ahead of the clock there");
+    else if (stats.dropped)
         say("%s could not take the event", url);
     else
         say("%s did not take the event within %.3g s (--timeout)", url,

@@ -122,6 +122,12 @@ static int set_value(struct parse *p, const struct option_spec *o, const char *v
         return num_parse_duration(slice_str(value), to) == 0
                    ? 0
                    : refuse_value(p, o, value, "a duration (5s, 250ms)");
+    case OPTION_KEEP:
+        *(int64_t *)to = INT64_MAX;
+        if (strcmp(value, "forever") == 0 ||
+            (num_parse_duration(slice_str(value), to) == 0 && *(int64_t *)to > 0))
+            return 0;
+        return refuse_value(p, o, value, "a duration (30d, 12h) or `forever`");
     case OPTION_TIME:
         return set_time(p, o, value);
     default:
@@ -133,6 +139,15 @@ static int set_value(struct parse *p, const struct option_spec *o, const char *v
 static const char *next_word(struct parse *p)
 {
     return p->at < p->argc ? p->argv[p->at++] : NULL;
+}
+
+/* The same where it may be left out: the next word is one if it can be one. */
+static const char *next_keep(struct parse *p)
+{
+    int64_t ns;
+    const char *word = p->at < p->argc ? p->argv[p->at] : "";
+    bool is_value = strcmp(word, "forever") == 0 || num_parse_duration(slice_str(word), &ns) == 0;
+    return is_value ? next_word(p) : "forever";
 }
 
 static int refuse_missing(struct parse *p, const struct option_spec *o)
@@ -160,7 +175,7 @@ static int take_long(struct parse *p, const char *word)
         return diag_set(p->why, E_PROTO, 0, "--%s takes no value", o->name);
     if (o->type == OPTION_FLAG)
         return set_value(p, o, NULL);
-    const char *value = equals ? equals + 1 : next_word(p);
+    const char *value = equals ? equals + 1 : o->type == OPTION_KEEP ? next_keep(p) : next_word(p);
     return value ? set_value(p, o, value) : refuse_missing(p, o);
 }
 

@@ -32,6 +32,7 @@ enum option_type {
     OPTION_LEVEL,    /* uint8_t, enum level */
     OPTION_SIZE,     /* uint64_t, bytes */
     OPTION_DURATION, /* int64_t, ns */
+    OPTION_KEEP,     /* int64_t, ns; its value may be left out, or be `forever`: INT64_MAX */
     OPTION_TIME      /* struct option_time */
 };
 

@@ -30,6 +30,10 @@ struct archived_state {
     const char *dir;
 };
 
+/* Would the archive keep an event of that name and time? What it would not is refused where it comes in,
+ * before it is acknowledged. */
+enum archived_verdict { ARCHIVED_KEPT, ARCHIVED_TOO_OLD, ARCHIVED_TOO_NEW };
+
 /* A named stretch of time to compare others with (NL-7). */
 struct baseline_order {
     struct slice name, label, where;

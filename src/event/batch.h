@@ -28,7 +28,9 @@ struct batch_origin {
     uint64_t epoch;
     uint64_t first_seq; /* event i has sequence number first_seq + i; 0 = none */
     struct batch_clock clock;
+    int64_t keep_ns; /* the archive keeps them until then (UTC), whatever its rules say; 0 = as they say */
 };
+#define BATCH_KEEP_EVER INT64_MAX
 
 struct batch {
     struct batch_origin origin;

@@ -75,6 +75,7 @@ struct batch_origin block_origin(struct slice block)
     o.first_seq = cursor_u64(&c);
     o.clock.offset_ns = (int64_t)cursor_u64(&c);
     o.clock.bound_ns = cursor_u64(&c);
+    o.keep_ns = (int64_t)cursor_u64(&c);
     return o;
 }
 

@@ -598,7 +598,7 @@ static void write_head(const struct block_writer *w, const struct batch_origin *
     strbuf_add_u64(out, o->first_seq);
     strbuf_add_u64(out, (uint64_t)o->clock.offset_ns);
     strbuf_add_u64(out, o->clock.bound_ns);
-    strbuf_add_u64(out, 0);
+    strbuf_add_u64(out, (uint64_t)o->keep_ns);
 }
 
 static void put_u32(char *p, uint32_t v)

@@ -27,10 +27,14 @@ static void on_gone(struct http_request *r)
 
 static void put_counts(struct strbuf *out, const struct publisher *p)
 {
-    strbuf_printf(out, "{\"taken\":%" PRIu64 ",\"refused\":%" PRIu64 ",", p->taken, p->refused);
+    strbuf_printf(out, "{\"taken\":%" PRIu64 ",\"refused\":%" PRIu64, p->taken, p->refused);
+    if (p->too_old)
+        strbuf_printf(out, ",\"too_old\":%" PRIu64, p->too_old);
+    if (p->too_new)
+        strbuf_printf(out, ",\"too_new\":%" PRIu64, p->too_new);
     if (p->trimmed.events)
-        strbuf_printf(out, "\"trimmed\":%" PRIu64 ",", p->trimmed.events);
-    strbuf_add_str(out, "\"errors\":[");
+        strbuf_printf(out, ",\"trimmed\":%" PRIu64, p->trimmed.events);
+    strbuf_add_str(out, ",\"errors\":[");
     for (size_t i = 0; i < p->n_errors; i++) {
         strbuf_printf(out, "%s{\"line\":%" PRIu64 ",\"column\":%" PRIu32 ",\"text\":", i ? "," : "",
                       p->errors[i].line, p->errors[i].col);

@@ -375,6 +375,7 @@ static void add_account(struct args_writer *row, const struct account *a, const 
     args_add_uint(row, "duplicate", a->duplicate);
     args_add_uint(row, "refused", a->refused);
     args_add_uint(row, "too_old", a->too_old);
+    args_add_uint(row, "too_new", a->too_new);
     args_add_uint(row, "no_schema", a->no_schema);
     args_add_uint(row, "queued", a->queued);
     args_add_uint(row, "lost", lost_of(a, sender));

@@ -567,10 +567,18 @@ static uint64_t on_checkpoint(void *arg, uint64_t from)
     return cursors_write(&g->cursors, write_cursor, g) ? 0 : cursors_left;
 }
 
+static enum archived_verdict judge(void *arg, const struct event *e, int64_t now_ns)
+{
+    const struct gateway_archive *a = ((struct gateway *)arg)->options.archive;
+    return a->judge(a->arg, e, now_ns);
+}
+
 static int open_store(struct gateway *g, struct diag *why)
 {
     const struct ingest_options options = {.on_batch = on_batch,
                                            .on_group = on_group,
+                                           .judge =
+                                               g->options.archive && g->options.archive->judge ? judge : NULL,
                                            .on_store = on_store,
                                            .on_forced = on_forced,
                                            .on_room = on_room,

@@ -39,6 +39,8 @@ struct gateway_archive {
     void (*status)(void *arg, struct args_writer *out);
     /* What it holds. */
     void (*state)(void *arg, struct archived_state *out);
+    /* Would it keep that event, which has come now? For each that comes: a comparison or two, as a rule. */
+    enum archived_verdict (*judge)(void *arg, const struct event *e, int64_t now_ns);
     /* Keeps or forgets a baseline, soon: the table `baselines` has it when it is on disk. Copied. */
     void (*baseline)(void *arg, const struct baseline_order *o);
     void *arg;

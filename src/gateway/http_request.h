@@ -114,7 +114,7 @@ struct http_counts *http_count(struct http *h);
 /* What metrics.c remembers. */
 struct http_sums {
     int64_t at_ns; /* monotonic */
-    uint64_t ledger[2][8];
+    uint64_t ledger[2][9];
 };
 struct http_sums *http_sums(struct http *h);
 

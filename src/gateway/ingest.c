@@ -7,6 +7,11 @@
  * A block that overlaps one that waits (the sender came back on a new connection) is compared with that, too:
  * its group is written after the other, and refused if the other is, so that its acknowledgement is as good.
  *
+ * What is judged too old or too new (options.judge) is refused for good, and leaves a hole, too; the rest of
+ * its block is taken. A sender whose clock jumps to and fro would fill the set with holes: when it is half
+ * full, such numbers are put into it (`bridged`), so that they count as held; which matters only to who sends
+ * the same again.
+ *
  * Rejected: journalling a partly held block whole and leaving the second copies to readers. Every reader
  * would need the set of numbers to know which; written once here, the journal itself holds each triple once.
  */
@@ -76,6 +81,7 @@ void ingest_destroy(struct ingest *in)
     samples_scratch_destroy(in->samples);
     registry_destroy(in->registry);
     strbuf_fini(&in->scratch);
+    mem_free(in->verdicts);
     mem_free(in);
 }
 
@@ -120,18 +126,21 @@ struct arrival {
     const struct event *events; /* in it; count of them */
     uint32_t from;              /* the first of these in the batch */
     struct account *account;
-    bool is_new; /* all of it is in one record: the last */
+    uint32_t denied;  /* of count: those that were judged not to be kept */
+    uint32_t bridged; /* of denied: in the account's pending set */
+    bool is_new;      /* all of it is in one record: the last */
 };
 
 /* Counts events that were not taken, and says so. -ESTALE: they may have been stored and forgotten. */
 static void refuse_arrival(struct ingest *in, const struct arrival *a, uint32_t count, int r)
 {
-    bool is_never = r == E_LIMIT || r == E_PROTO || r == E_VERSION || r == -ESTALE || r == -EPERM;
-    enum frame_refusal reason = r == E_LIMIT   ? REFUSE_LIMIT
-                                : r == -ESTALE ? REFUSE_TOO_OLD
-                                : r == -EPERM  ? REFUSE_NOT_ALLOWED
-                                : is_never     ? REFUSE_MALFORMED
-                                               : REFUSE_STORAGE;
+    bool is_never =
+        r == E_LIMIT || r == E_PROTO || r == E_VERSION || r == -ESTALE || r == -EPERM || r == -EACCES;
+    enum frame_refusal reason = r == E_LIMIT                  ? REFUSE_LIMIT
+                                : r == -ESTALE                ? REFUSE_TOO_OLD
+                                : r == -EPERM || r == -EACCES ? REFUSE_NOT_ALLOWED
+                                : is_never                    ? REFUSE_MALFORMED
+                                                              : REFUSE_STORAGE;
     a->account->taken += count;
     *(r == -ESTALE ? &a->account->too_old : &a->account->refused) += count;
     if (!is_never)
@@ -140,7 +149,9 @@ static void refuse_arrival(struct ingest *in, const struct arrival *a, uint32_t 
         refuse(a->source, &a->origin, a->first, a->count, reason, is_never ? 0 : INGEST_RETRY_MS,
                r == -ESTALE   ? "older than what is remembered"
                : r == -EDQUOT ? ingest_behind
-                              : err_text(r));
+               : r == -EACCES
+                   ? "only who may control workers may keep events for longer than archive.keep says"
+                   : err_text(r));
 }
 
 void ingest_begin(struct ingest *in)
@@ -166,15 +177,15 @@ int ingest_append(struct ingest *in, enum store_type type, struct slice payload)
     return r;
 }
 
-/* Writes events first..last of the arrival as a block of their own. A part of a block fits a block. */
-static int rewrite(struct ingest *in, const struct arrival *a, struct seq_range range)
+/* Writes n events of the arrival as a block of their own. A part of a block fits a block. */
+static int rewrite(struct ingest *in, const struct arrival *a, uint32_t from, uint32_t n)
 {
     strbuf_reset(&in->scratch);
     int r = 0;
-    for (uint64_t i = range.first - a->first; i <= range.last - a->first && r == 0; i++)
-        r = block_writer_add(in->writer, &a->events[i]);
+    for (uint32_t i = 0; i < n && r == 0; i++)
+        r = block_writer_add(in->writer, &a->events[from + i]);
     struct batch_origin head = a->head;
-    head.first_seq = range.first;
+    head.first_seq += ingest_is_none(&a->origin) ? 0 : from;
     if (r == 0)
         r = block_writer_finish(in->writer, &head, &in->scratch);
     if (r < 0)
@@ -187,45 +198,142 @@ struct position ingest_last_record(const struct ingest *in)
     return (struct position){.record = store_records(in->store) - 1};
 }
 
-static int append_range(struct ingest *in, struct arrival *a, struct seq_range range)
+/* n of its events as a record; all of them: the block as it came. */
+static int append_events(struct ingest *in, struct arrival *a, uint32_t from, uint32_t n)
 {
-    struct account *k = a->account;
-    struct seq_set *pending = &k->pending[in->filling];
-    bool is_whole = range.first == a->first && range.last == a->last;
-    /* So that settling can't fail. */
-    int r = seq_set_reserve(&k->held, k->pending[0].n + k->pending[1].n + 1);
-    if (r == 0)
-        r = seq_set_reserve(pending, 1);
-    if (r == 0 && !is_whole)
-        r = rewrite(in, a, range);
+    bool is_whole = n == a->count;
+    int r = is_whole ? 0 : rewrite(in, a, from, n);
     if (r == 0)
         r = ingest_append(in, STORE_BLOCK, is_whole ? a->block : strbuf_slice(&in->scratch));
-    if (r == 0)
-        r = seq_set_add(pending, range.first, range.last);
     if (r < 0)
         return r;
     if (is_whole)
         a->is_new = true;
     else if (in->options.on_batch)
-        ingest_queue_batch(in, batch_ref(a->batch), (uint32_t)(range.first - a->first),
-                           (uint32_t)(range.last - range.first + 1), ingest_last_record(in));
+        ingest_queue_batch(in, batch_ref(a->batch), from, n, ingest_last_record(in));
     return 0;
 }
 
-/* Appends the events that are not there; *fresh says how many, also on failure: those before it are appended.
- */
-static int append_missing(struct ingest *in, struct arrival *a, uint32_t *fresh)
+static int append_range(struct ingest *in, struct arrival *a, struct seq_range range)
+{
+    struct account *k = a->account;
+    struct seq_set *pending = &k->pending[in->filling];
+    /* So that settling can't fail. */
+    int r = seq_set_reserve(&k->held, k->pending[0].n + k->pending[1].n + 1);
+    if (r == 0)
+        r = seq_set_reserve(pending, 1);
+    if (r == 0)
+        r = append_events(in, a, (uint32_t)(range.first - a->first),
+                          (uint32_t)(range.last - range.first + 1));
+    return r < 0 ? r : seq_set_add(pending, range.first, range.last);
+}
+
+/* Appends those of first..last that are not there; *fresh says how many, also on failure: those before it are
+ * appended. */
+static int append_missing(struct ingest *in, struct arrival *a, uint64_t first, uint64_t last,
+                          uint32_t *fresh)
 {
     struct seq_range gap;
-    for (uint64_t from = a->first; account_missing(a->account, from, a->last, &gap); from = gap.last + 1) {
+    for (uint64_t from = first; account_missing(a->account, from, last, &gap); from = gap.last + 1) {
         int r = append_range(in, a, gap);
         if (r < 0)
             return r;
         *fresh += (uint32_t)(gap.last - gap.first + 1);
-        if (gap.last == a->last)
+        if (gap.last == last)
             break;
     }
     return 0;
+}
+
+/* ---------------------------------------------------------------- what is not to be kept */
+
+/* The first event behind `from` that is judged otherwise. */
+static uint32_t run_end(const struct ingest *in, const struct arrival *a, uint32_t from)
+{
+    uint32_t i = from + 1;
+    while (i < a->count && a->denied && in->verdicts[i] == in->verdicts[from])
+        i++;
+    return a->denied ? i : a->count;
+}
+
+/* in->verdicts has what becomes of each, if some are not to be kept. -ENOMEM. */
+static int judge(struct ingest *in, struct arrival *a)
+{
+    int64_t now = clock_utc_ns();
+    if (!in->options.judge || a->source->is_own)
+        return 0;
+    if (a->count > in->max_verdicts) {
+        uint8_t *v = mem_try_resize(in->verdicts, a->count);
+        if (!v)
+            return -ENOMEM;
+        in->verdicts = v;
+        in->max_verdicts = a->count;
+    }
+    for (uint32_t i = 0; i < a->count; i++) {
+        enum archived_verdict v = ingest_judge(in, &a->events[i], now);
+        in->verdicts[i] = a->head.keep_ns && v == ARCHIVED_TOO_OLD ? ARCHIVED_KEPT : (uint8_t)v;
+        a->denied += in->verdicts[i] != ARCHIVED_KEPT;
+    }
+    return 0;
+}
+
+static void deny(const struct arrival *a, struct seq_range range, enum archived_verdict v)
+{
+    uint32_t n = (uint32_t)(range.last - range.first + 1);
+    a->account->taken += n;
+    *ingest_denied(a->account, v) += n;
+    refuse(a->source, &a->origin, range.first, n, v == ARCHIVED_TOO_OLD ? REFUSE_TOO_OLD : REFUSE_TOO_NEW, 0,
+           v == ARCHIVED_TOO_OLD ? "older than the archive keeps such events (archive.keep)"
+                                 : "more than a day ahead of the gateway's clock");
+}
+
+/* Says so of each run of events that are not to be kept; but what is there, from the time when it was
+ * younger, was only sent again. */
+static void deny_all(struct ingest *in, const struct arrival *a)
+{
+    for (uint32_t i = 0, end; a->denied && i < a->count; i = end) {
+        struct seq_range gap, run = {a->first + i, a->first + (end = run_end(in, a, i)) - 1};
+        uint64_t there = end - i;
+        if (in->verdicts[i] == ARCHIVED_KEPT)
+            continue;
+        if (ingest_is_none(&a->origin) || a->bridged) {
+            deny(a, run, in->verdicts[i]);
+            continue;
+        }
+        for (uint64_t from = run.first; account_missing(a->account, from, run.last, &gap);
+             from = gap.last + 1) {
+            deny(a, gap, in->verdicts[i]);
+            there -= gap.last - gap.first + 1;
+            if (gap.last == run.last)
+                break;
+        }
+        a->account->taken += there;
+        a->account->duplicate += there;
+    }
+}
+
+/* Appends what is to be kept and not there. */
+static int append_kept(struct ingest *in, struct arrival *a, uint32_t *fresh)
+{
+    const struct account *k = a->account;
+    bool is_none = ingest_is_none(&a->origin);
+    bool is_crowded =
+        a->denied && !is_none && k->held.n + k->pending[0].n + k->pending[1].n > SEQ_SET_MAX / 2;
+    int r = 0;
+    for (uint32_t i = 0, end; r == 0 && i < a->count; i = end) {
+        end = run_end(in, a, i);
+        bool is_kept = !a->denied || in->verdicts[i] == ARCHIVED_KEPT;
+        if (is_kept && is_none) {
+            r = append_events(in, a, i, end - i);
+            *fresh += r == 0 ? end - i : 0;
+        } else if (is_kept) {
+            r = append_missing(in, a, a->first + i, a->first + end - 1, fresh);
+        } else if (is_crowded && a->denied < a->count) {
+            r = seq_set_add(&a->account->pending[in->filling], a->first + i, a->first + end - 1);
+            a->bridged += r == 0 ? end - i : 0;
+        }
+    }
+    return r;
 }
 
 int ingest_check_room(struct ingest *in, enum store_room room)
@@ -274,6 +382,7 @@ static void enter_group(struct ingest *in, const struct arrival *a, struct inges
     struct turn *t = ingest_turn(in);
     a->account->taken += count;
     a->account->queued += count;
+    a->account->is_kept = a->account->is_kept || a->head.keep_ns;
     bool wants_batch = in->options.on_batch && a->is_new;
     t->is_awaited = true;
     t->batch_bytes += wants_batch ? a->batch->size_bytes : 0;
@@ -283,6 +392,7 @@ static void enter_group(struct ingest *in, const struct arrival *a, struct inges
                                           .last = a->last,
                                           .count = count,
                                           .fresh = fresh,
+                                          .bridged = a->bridged,
                                           .batch = wants_batch ? batch_ref(a->batch) : NULL,
                                           .from = a->from,
                                           .n = a->count,
@@ -375,17 +485,14 @@ static void take(struct ingest *in, struct arrival *a)
     int r = ingest_check_room(in, ROOM_EVENTS);
     if (r == 0)
         r = reserve_entry(ingest_turn(in));
-    if (r == 0 && ingest_is_none(&a->origin)) {
-        r = ingest_append(in, STORE_BLOCK, a->block);
-        fresh = r == 0 ? a->count : 0;
-        a->is_new = r == 0;
-    } else if (r == 0) {
-        r = append_missing(in, a, &fresh);
-    }
+    if (r == 0)
+        r = append_kept(in, a, &fresh);
     if (r == 0) {
-        enter_group(in, a, a->source, a->count, fresh);
+        if (a->denied < a->count)
+            enter_group(in, a, a->source, a->count - a->denied, fresh);
+        deny_all(in, a);
     } else {
-        if (fresh)
+        if (fresh || a->bridged)
             enter_group(in, a, NULL, fresh, fresh);
         refuse_arrival(in, a, a->count - fresh, r);
     }
@@ -452,8 +559,12 @@ int ingest_block(struct ingest *in, struct ingest_source *source, struct slice p
         r = -EPERM;
     if (r == 0 && !account_set_class(a.account, CLASS_EVENTS))
         r = E_PROTO; /* samples have that origin */
-    if (r == 0 && !ingest_is_none(&a.origin) && may_be_forgotten(in, &a))
+    if (r == 0 && a.head.keep_ns && !source->may_keep)
+        r = -EACCES;
+    if (r == 0 && !ingest_is_none(&a.origin) && !a.head.keep_ns && may_be_forgotten(in, &a))
         r = -ESTALE;
+    if (r == 0)
+        r = judge(in, &a);
     if (r < 0)
         refuse_arrival(in, &a, a.count, r);
     else
@@ -513,15 +624,19 @@ int ingest_built(struct ingest *in, struct ingest_source *source)
         return -ENOMEM;
     }
     a.batch = b;
+    int64_t now = clock_utc_ns();
     for (uint32_t i = 0; i < b->n;) {
-        int r = may_say(source, &b->events[i]) ? block_writer_add(in->writer, &b->events[i]) : -EACCES;
+        enum archived_verdict v = ingest_judge(in, &b->events[i], now);
+        int r = v == ARCHIVED_KEPT && may_say(source, &b->events[i])
+                    ? block_writer_add(in->writer, &b->events[i])
+                    : -EACCES;
         bool is_lost = r < 0 && (r != E_LIMIT || block_writer_count(in->writer) == 0); /* or no memory */
         if (r == 0 && ++i < b->n)
             continue;
         take_lines(in, &a); /* those before it */
         if (is_lost) {
             a.account->taken++;
-            a.account->refused++;
+            ++*(v == ARCHIVED_KEPT ? &a.account->refused : ingest_denied(a.account, v));
             i++;
         }
         a.from = i;
@@ -582,7 +697,8 @@ uint64_t ingest_held(struct ingest *in, const struct frame_origin *origin)
 uint64_t ingest_held_count(const struct ingest *in, const struct frame_origin *origin)
 {
     const struct account *a = ledger_find(in->ledger, origin);
-    return a && a->class == CLASS_EVENTS && !ingest_is_none(origin) ? seq_set_count(&a->held) : 0;
+    return a && a->class == CLASS_EVENTS && !ingest_is_none(origin) ? seq_set_count(&a->held) - a->bridged
+                                                                    : 0;
 }
 
 uint64_t ingest_settled(const struct ingest *in)
@@ -632,6 +748,7 @@ static void settle_entry(struct pending *p, int turn, int r)
         seq_set_fini(&a->pending[turn]);
     } else {
         a->passed += p->fresh;
+        a->bridged += p->bridged;
         a->duplicate += p->count - p->fresh;
         settle_pending(a, turn);
     }

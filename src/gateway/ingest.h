@@ -21,6 +21,7 @@
 #ifndef GRIDLINE_GATEWAY_INGEST_H
 #define GRIDLINE_GATEWAY_INGEST_H
 
+#include "event/archived.h"
 #include "event/batch.h"
 #include "gateway/ledger.h"
 #include "gateway/store.h"
@@ -49,6 +50,7 @@ struct ingest_source {
     void (*refuse)(struct ingest_source *s, const struct frame_refuse *refuse);
     /* May it say that? A block with one event that it may not say is refused as a whole. NULL = anything. */
     bool (*may)(struct ingest_source *s, const struct event *e);
+    bool may_keep;  /* it may ask the archive to keep events for longer than its rules say */
     bool is_own;    /* the gateway itself: only it gives orders to guards (access_says_orders) */
     bool is_behind; /* waits for that block: */
     struct frame_origin behind;
@@ -63,6 +65,9 @@ struct ingest_options {
      * behind those that were synced together, with the last record of that group. */
     void (*on_batch)(void *arg, const struct batch *b, struct position at);
     void (*on_group)(void *arg, uint64_t last);
+    /* Is it to be kept by who reads the journal? What is not is refused for good, with that reason; the other
+     * events of its block are taken. NULL = everything is. */
+    enum archived_verdict (*judge)(void *arg, const struct event *e, int64_t now_ns);
     /* Called when the store begins to refuse (r < 0; -EDQUOT: as the archive is behind) and when it takes
      * again (r == 0). */
     void (*on_store)(void *arg, int r);

@@ -14,6 +14,7 @@ struct pending {
     struct account *account;      /* stays while it has something queued; NULL: only the batch */
     uint64_t first, last;         /* as sent; 0, 0 without origin */
     uint32_t count, fresh;        /* events; of these new ones, appended */
+    uint32_t bridged;             /* beside these: numbers of refused ones that count as held (ledger.h) */
     struct batch *batch;          /* for on_batch; NULL when nobody asks */
     uint32_t from, n;             /* which of its events: those that are new */
     struct position at;           /* where they are; the record counts from 0 in its group */
@@ -55,6 +56,8 @@ struct ingest {
     struct batch_builder *rows; /* of samples, of many packets: those of this turn that have no batch yet */
     struct block_writer *writer;
     struct strbuf scratch;
+    uint8_t *verdicts; /* enum archived_verdict, of the events of the block at hand */
+    size_t max_verdicts;
     struct turn turns[LEDGER_GROUPS];
     int filling;       /* the turn whose group fills; the other one's is being written, if one is */
     bool is_flying;    /* one is */
@@ -99,6 +102,16 @@ void ingest_queue_batch(struct ingest *in, struct batch *b, uint32_t from, uint3
 /* Where the record is that was appended last: in the group. */
 struct position ingest_last_record(const struct ingest *in);
 void ingest_commit_if_full(struct ingest *in);
+/* What becomes of that event, which has come now. */
+static inline enum archived_verdict ingest_judge(const struct ingest *in, const struct event *e,
+                                                 int64_t now_ns)
+{
+    return in->options.judge ? in->options.judge(in->options.arg, e, now_ns) : ARCHIVED_KEPT;
+}
+static inline uint64_t *ingest_denied(struct account *a, enum archived_verdict v)
+{
+    return v == ARCHIVED_TOO_OLD ? &a->too_old : &a->too_new;
+}
 
 /* sampler.c: a new segment; numbers start again. */
 void sampler_new_segment(struct ingest *in);

@@ -84,7 +84,7 @@ void ledger_expire(struct ledger *l, uint32_t keep_s)
     for (struct account *a = l->oldest, *newer;
          a && a->active_s < l->now_s && l->now_s - a->active_s > keep_s; a = newer) {
         newer = a->newer;
-        if (is_in_use(a))
+        if (is_in_use(a) || a->is_kept)
             continue;
         if (a->class == CLASS_EVENTS && a->active_s > l->forgotten_s)
             l->forgotten_s = a->active_s;
@@ -159,10 +159,11 @@ void ledger_walk_end(struct ledger *l)
     l->n_walk = l->walked = 0;
 }
 
-/* An account as bytes: producer; u64 epoch; u8 class, | 2 if it is closed; u32 active_s; varints passed,
- * duplicate, refused, too_old, no_schema; of samples varint highest; of events varint n, and n times varint
- * first, varint last - first: these may touch and overlap; text COUNTS. */
-enum { ACCOUNT_CLOSED = 2 };
+/* An account as bytes: producer; u64 epoch; u8 class, | 2 if it is closed, | 4 if it has the next two, | 8 if
+ * it is kept; u32 active_s; varints passed, duplicate, refused, too_old, no_schema, perhaps too_new and
+ * bridged; of samples varint highest; of events varint n, and n times varint first, varint last - first:
+ * these may touch and overlap; text COUNTS. */
+enum { ACCOUNT_CLOSED = 2, ACCOUNT_MORE = 4, ACCOUNT_KEPT = 8 };
 
 static void put_ranges(struct strbuf *out, const struct seq_set *s)
 {
@@ -175,14 +176,21 @@ static void put_ranges(struct strbuf *out, const struct seq_set *s)
 void account_put(struct strbuf *out, const struct account *a)
 {
     bool has_set = a->class == CLASS_EVENTS && account_has_origin(a);
+    uint64_t bridged = a->class == CLASS_EVENTS ? a->bridged : 0;
+    bool has_more = a->too_new || bridged;
     frame_put_origin(out, &a->origin);
-    strbuf_add_char(out, (char)(a->class | (a->is_closed ? ACCOUNT_CLOSED : 0)));
+    strbuf_add_char(out, (char)(a->class | (a->is_closed ? ACCOUNT_CLOSED : 0) |
+                                (has_more ? ACCOUNT_MORE : 0) | (a->is_kept ? ACCOUNT_KEPT : 0)));
     strbuf_add_u32(out, a->active_s);
     strbuf_add_varint(out, has_set ? 0 : a->passed + a->queued); /* the set says it */
     strbuf_add_varint(out, a->duplicate);
     strbuf_add_varint(out, a->refused);
     strbuf_add_varint(out, a->too_old);
     strbuf_add_varint(out, a->no_schema);
+    if (has_more) {
+        strbuf_add_varint(out, a->too_new);
+        strbuf_add_varint(out, bridged);
+    }
     if (a->class == CLASS_SAMPLES) {
         strbuf_add_varint(out, a->highest);
     } else {
@@ -208,7 +216,7 @@ static int get_ranges(struct account *a, struct cursor *c)
 }
 
 /* Reads what behind the origin and flags is; a has these and is otherwise empty. */
-static int get_sums(struct account *a, struct cursor *c)
+static int get_sums(struct account *a, struct cursor *c, uint8_t flags)
 {
     struct frame_counts counts;
     a->active_s = cursor_u32(c);
@@ -217,14 +225,19 @@ static int get_sums(struct account *a, struct cursor *c)
     a->refused = cursor_varint(c);
     a->too_old = cursor_varint(c);
     a->no_schema = cursor_varint(c);
+    a->too_new = flags & ACCOUNT_MORE ? cursor_varint(c) : 0;
+    uint64_t bridged = flags & ACCOUNT_MORE ? cursor_varint(c) : 0;
     int r = 0;
     if (a->class == CLASS_SAMPLES)
         a->highest = cursor_varint(c);
     else
         r = get_ranges(a, c);
-    if (a->class == CLASS_EVENTS && account_has_origin(a))
+    if (a->class == CLASS_EVENTS && account_has_origin(a)) {
         a->passed = seq_set_count(&a->held);
-    a->taken = a->passed + a->duplicate + a->refused + a->too_old + a->no_schema;
+        a->bridged = bridged < a->passed ? bridged : a->passed; /* some may not have been settled then */
+        a->passed -= a->bridged;
+    }
+    a->taken = a->passed + a->duplicate + a->refused + a->too_old + a->too_new + a->no_schema;
     struct slice payload = cursor_text(c);
     if (r < 0 || c->bad || !account_check(a))
         return r < 0 ? r : E_PROTO;
@@ -243,10 +256,10 @@ int ledger_get_account(struct ledger *l, struct cursor *c)
         return c->bad ? E_PROTO : 0;
     struct account read = {.origin = frame_get_origin(c)};
     uint8_t flags = cursor_u8(c);
-    if (c->bad || flags > (CLASS_SAMPLES | ACCOUNT_CLOSED))
+    if (c->bad || flags > (CLASS_SAMPLES | ACCOUNT_CLOSED | ACCOUNT_MORE | ACCOUNT_KEPT))
         return E_PROTO;
     read.class = flags & CLASS_SAMPLES;
-    int r = get_sums(&read, c);
+    int r = get_sums(&read, c, flags);
     struct account *a = r == 0 ? ledger_account(l, &read.origin) : NULL;
     if (!a) {
         clear(&read);
@@ -254,6 +267,7 @@ int ledger_get_account(struct ledger *l, struct cursor *c)
     }
     clear(a);
     read.is_closed = read.is_closed || flags & ACCOUNT_CLOSED;
+    read.is_kept = flags & ACCOUNT_KEPT;
     read.newer = a->newer;
     read.older = a->older;
     read.pins = a->pins;
@@ -333,19 +347,20 @@ uint64_t account_lost(const struct account *a)
 
 bool account_check(const struct account *a)
 {
-    if (a->taken != a->passed + a->duplicate + a->refused + a->too_old + a->no_schema + a->queued)
+    if (a->taken !=
+        a->passed + a->duplicate + a->refused + a->too_old + a->too_new + a->no_schema + a->queued)
         return false;
     if (a->class == CLASS_SAMPLES)
         return a->queued == a->pending_rows[0] + a->pending_rows[1] && (a->taken == 0 || a->highest);
     return seq_set_check(&a->held) && seq_set_check(&a->pending[0]) && seq_set_check(&a->pending[1]) &&
-           (!account_has_origin(a) || seq_set_count(&a->held) == a->passed);
+           (!account_has_origin(a) || seq_set_count(&a->held) == a->passed + a->bridged);
 }
 
 void ledger_print_reason(struct strbuf *out, unsigned reason)
 {
     static const char *const names[] = {"",           "ring_full", "nested",  "too_large",
                                         "unwritable", "memory",    "refused", "too_old",
-                                        "no_schema",  "filtered",  "forced"};
+                                        "no_schema",  "filtered",  "forced",  "too_new"};
     if (reason && reason < sizeof names / sizeof *names)
         strbuf_add_str(out, names[reason]);
     else
@@ -382,11 +397,11 @@ static void print_account(const struct account *a, struct strbuf *out)
                   a->class == CLASS_SAMPLES ? "samples" : "events", a->is_closed ? "closed" : "open");
     strbuf_printf(out,
                   ",\"taken\":%" PRIu64 ",\"passed\":%" PRIu64 ",\"duplicate\":%" PRIu64
-                  ",\"refused\":%" PRIu64 ",\"too_old\":%" PRIu64 ",\"no_schema\":%" PRIu64
-                  ",\"queued\":%" PRIu64 ",\"lost\":%" PRIu64 ",\"highest_seq\":%" PRIu64
-                  ",\"ranges\":%zu,\"counts\":",
-                  a->taken, a->passed, a->duplicate, a->refused, a->too_old, a->no_schema, a->queued,
-                  account_lost(a), account_highest(a), a->class == CLASS_EVENTS ? a->held.n : 0);
+                  ",\"refused\":%" PRIu64 ",\"too_old\":%" PRIu64 ",\"too_new\":%" PRIu64
+                  ",\"no_schema\":%" PRIu64 ",\"queued\":%" PRIu64 ",\"lost\":%" PRIu64
+                  ",\"highest_seq\":%" PRIu64 ",\"ranges\":%zu,\"counts\":",
+                  a->taken, a->passed, a->duplicate, a->refused, a->too_old, a->too_new, a->no_schema,
+                  a->queued, account_lost(a), account_highest(a), a->class == CLASS_EVENTS ? a->held.n : 0);
     print_counts(account_counts(a), out);
     strbuf_add_char(out, '}');
 }

@@ -157,8 +157,8 @@ static void on_status(struct control_asker *asker, const struct frame_answer *an
 enum { LEDGER_LARGE = 10000 };
 #define LEDGER_KEEP_NS (15 * NS_PER_S)
 
-static const char *const outcomes[] = {"taken",   "passed",    "duplicate", "refused",
-                                       "too_old", "no_schema", "queued",    "lost"};
+static const char *const outcomes[] = {"taken",   "passed",    "duplicate", "refused", "too_old",
+                                       "too_new", "no_schema", "queued",    "lost"};
 enum { OUTCOMES = sizeof outcomes / sizeof *outcomes, CLASSES = 2 };
 
 static void sum_ledger(const struct ledger *l, uint64_t sums[CLASSES][OUTCOMES])
@@ -171,9 +171,10 @@ static void sum_ledger(const struct ledger *l, uint64_t sums[CLASSES][OUTCOMES])
         s[2] += a->duplicate;
         s[3] += a->refused;
         s[4] += a->too_old;
-        s[5] += a->no_schema;
-        s[6] += a->queued;
-        s[7] += a->class == CLASS_SAMPLES ? account_lost(a) : 0; /* of events the sender's own counts tell */
+        s[5] += a->too_new;
+        s[6] += a->no_schema;
+        s[7] += a->queued;
+        s[8] += a->class == CLASS_SAMPLES ? account_lost(a) : 0; /* of events the sender's own counts tell */
     }
 }
 

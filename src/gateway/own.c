@@ -252,6 +252,7 @@ void own_ledger(struct own *o, const struct account *a, struct slice host)
         {SLICE_LIT("duplicate"), value_uint(a->duplicate)},
         {SLICE_LIT("refused"), value_uint(a->refused)},
         {SLICE_LIT("too_old"), value_uint(a->too_old)},
+        {SLICE_LIT("too_new"), value_uint(a->too_new)},
         {SLICE_LIT("no_schema"), value_uint(a->no_schema)},
         {SLICE_LIT("queued"), value_uint(a->queued)},
     };

@@ -178,15 +178,35 @@ static void send_next(struct publisher *p)
         sessions_commit(p->sessions);
 }
 
-static void on_ack(struct ingest_source *source, const struct frame_ack *ack)
+/* The block that is on its way is done with. */
+static void pass_block(struct publisher *p)
 {
-    struct publisher *p = (struct publisher *)(void *)source;
     struct slice rest = slice_from(strbuf_slice(&p->blocks), p->at);
-    (void)ack; /* one block is on its way: this is it */
-    p->taken += block_count(rest);
+    p->taken += block_count(rest) - p->denied;
     p->at += (size_t)block_check(rest);
+    p->denied = 0;
     p->is_waiting = false;
     event_active(p->turn, EV_TIMEOUT, 0); /* ingest may be in the middle of its answers */
+}
+
+static void on_ack(struct ingest_source *source, const struct frame_ack *ack)
+{
+    (void)ack; /* one block is on its way: this is it */
+    pass_block((struct publisher *)(void *)source);
+}
+
+/* Some of the block, or all of it: the others come all the same. */
+static void deny(struct publisher *p, const struct frame_refuse *r)
+{
+    *(r->reason == REFUSE_TOO_OLD ? &p->too_old : &p->too_new) += r->count;
+    p->denied += r->count;
+    struct diag why = {0};
+    (void)diag_set(&why, -ESTALE, 0, "%" PRIu32 " of the events are %.*s", r->count, SLICE_ARG(r->text));
+    if (p->n_errors < PUBLISHER_ERRORS)
+        p->errors[p->n_errors++] = why;
+    (void)snprintf(p->text, sizeof p->text, "%s", why.message); /* cut to fit is fine */
+    if (p->denied == block_count(slice_from(strbuf_slice(&p->blocks), p->at)))
+        pass_block(p);
 }
 
 static void on_refuse(struct ingest_source *source, const struct frame_refuse *refuse)
@@ -195,9 +215,12 @@ static void on_refuse(struct ingest_source *source, const struct frame_refuse *r
     static const int results[] = {[REFUSE_MALFORMED] = E_PROTO,
                                   [REFUSE_STORAGE] = -EAGAIN,
                                   [REFUSE_LIMIT] = E_LIMIT,
-                                  [REFUSE_TOO_OLD] = -ESTALE,
                                   [REFUSE_NOT_ALLOWED] = -EACCES};
     char text[sizeof p->text];
+    if (refuse->reason == REFUSE_TOO_OLD || refuse->reason == REFUSE_TOO_NEW) {
+        deny(p, refuse);
+        return;
+    }
     (void)snprintf(text, sizeof text, "%.*s", (int)(refuse->text.n > 150 ? 150 : refuse->text.n),
                    refuse->text.p);
     settle(p, refuse->reason < sizeof results / sizeof *results ? results[refuse->reason] : E_PROTO, text);
@@ -217,6 +240,8 @@ static void on_turn(evutil_socket_t fd, short what, void *arg)
     p->refused += p->events - p->taken;
     if (p->result == 0)
         ingest_note_trimmed(p->sessions->ingest, p->trimmed);
+    if (p->result == 0 && p->taken == 0 && p->too_old + p->too_new)
+        p->result = -ESTALE;
     p->done(p);
 }
 
@@ -225,7 +250,8 @@ static void on_turn(evutil_socket_t fd, short what, void *arg)
 int publisher_start(struct publisher *p, struct event_base *base, const struct encoding *encoding,
                     struct slice body)
 {
-    p->source = (struct ingest_source){.ack = on_ack, .refuse = on_refuse};
+    p->source = (struct ingest_source){
+        .ack = on_ack, .refuse = on_refuse, .may_keep = access_allows(p->who, ACCESS_CONTROL, SLICE_LIT(""))};
     p->turn = evtimer_new(base, on_turn, p);
     if (!p->turn)
         return -ENOMEM;

@@ -28,8 +28,9 @@ struct publisher {
     /* What became of it: */
     int result;       /* 0; E_PROTO, E_LIMIT, -ESTALE, -EACCES; -EAGAIN: try again; -ENOMEM */
     uint64_t taken;   /* events that are in the journal, or were there */
-    uint64_t refused; /* that are not */
-    struct batch_trimmed trimmed; /* of those taken: without fields that are over a limit */
+    uint64_t refused; /* that are not; */
+    uint64_t too_old, too_new;            /* of these because of their time */
+    struct batch_trimmed trimmed;         /* of those taken: without fields that are over a limit */
     struct diag errors[PUBLISHER_ERRORS]; /* the first of them: line, column, what */
     size_t n_errors;
     char text[200]; /* why, when result is not 0 */
@@ -40,6 +41,7 @@ struct publisher {
     struct strbuf blocks;
     size_t at;       /* of the block that is on its way */
     uint64_t events; /* in blocks */
+    uint32_t denied; /* of the block that is on its way, those that were refused for their time */
     bool is_waiting;
 };
 

@@ -30,12 +30,19 @@ static int restore_block(struct ledger *l, struct slice block)
     if (!account_set_class(a, CLASS_EVENTS))
         return 0; /* the same: such a block is refused */
     if (account_has_origin(a)) {
-        uint64_t before = seq_set_count(&a->held);
+        uint64_t before = seq_set_count(&a->held), bridged = 0, highest = seq_set_max(&a->held);
         int r = seq_set_add(&a->held, o.first_seq, o.first_seq + n - 1);
+        if (r == E_LIMIT &&
+            o.first_seq > highest) { /* too many holes of what was refused: as append_kept does */
+            bridged = o.first_seq - highest - 1;
+            r = seq_set_add(&a->held, highest + 1, o.first_seq + n - 1);
+        }
         if (r < 0)
             return r == E_LIMIT ? 0 : r; /* the same */
-        n = (uint32_t)(seq_set_count(&a->held) - before);
+        n = (uint32_t)(seq_set_count(&a->held) - before - bridged);
+        a->bridged += bridged;
     }
+    a->is_kept = a->is_kept || o.keep_ns;
     a->taken += n;
     a->passed += n;
     return 0;

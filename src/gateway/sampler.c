@@ -8,6 +8,7 @@
  * the same vector have one copy in the journal, and one in memory (the registry's). */
 #include "gateway/sampler.h"
 
+#include "base/clock.h"
 #include "base/mem.h"
 #include "gateway/access.h"
 #include "gateway/ingest_internal.h"
@@ -232,6 +233,18 @@ static bool may_say_all(const struct sampler *s, size_t from)
     return true;
 }
 
+/* The first row in in->rows from that one on that is not to be kept says what becomes of the packet: it is
+ * stored whole or not at all, and its rows are of one moment. Where there are no rows nobody knows. */
+static enum archived_verdict judge_rows(const struct sampler *s, size_t from)
+{
+    const struct batch_builder *rows = s->in->rows;
+    enum archived_verdict v = ARCHIVED_KEPT;
+    int64_t now = clock_utc_ns();
+    for (size_t i = from; s->in->options.on_batch && v == ARCHIVED_KEPT && i < batch_builder_count(rows); i++)
+        v = ingest_judge(s->in, &batch_builder_events(rows)[i], now);
+    return v;
+}
+
 static int write_packet(struct sampler *s, struct slice packet, uint32_t rows)
 {
     char head[RECORD_PACKET_HEAD];
@@ -271,9 +284,11 @@ int sampler_packet(struct sampler *s, struct slice packet, struct diag *why)
     if (rows == 0)
         return 0;
     bool is_allowed = may_say_all(s, before);
+    enum archived_verdict v = is_allowed ? judge_rows(s, before) : ARCHIVED_KEPT;
+    is_allowed = is_allowed && v == ARCHIVED_KEPT;
     r = written < 0 ? written : is_allowed ? write_packet(s, packet, rows) : -EPERM;
     if (r < 0) {
-        a->refused += rows;
+        *(v == ARCHIVED_KEPT ? &a->refused : ingest_denied(a, v)) += rows;
         s->segment = 0; /* the journal's view of what rolls is behind */
         batch_builder_cut(in->rows, before);
         if (is_allowed)

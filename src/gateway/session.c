@@ -324,6 +324,7 @@ static int set_what_it_may_say(struct session *s)
     int r = access_view_create(&s->who, ACCESS_PUBLISH, &s->says);
     s->may_publish = r == 0;
     s->source.may = s->may_publish && !s->says ? NULL : source_may;
+    s->source.may_keep = access_allows(&s->who, ACCESS_CONTROL, SLICE_LIT(""));
     return r == -EACCES ? 0 : r;
 }
 

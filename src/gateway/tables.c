@@ -62,12 +62,12 @@ static const struct field schema_fields_columns[] = {
     TEXT("by"),    UINT("numbers"), UINT("texts"), UINT("quoted"),
 };
 static const struct field ledger_columns[] = {
-    TEXT("host"),          TEXT("producer"),       UINT("epoch"),        TEXT("class"),
-    TEXT("state"),         UINT("taken"),          UINT("passed"),       UINT("duplicate"),
-    UINT("refused"),       UINT("too_old"),        UINT("no_schema"),    UINT("queued"),
-    UINT("lost"),          UINT("highest_seq"),    UINT("sender_taken"), UINT("sender_passed"),
-    UINT("sender_queued"), UINT("sender_dropped"), TEXT("tail"),         UINT("at_least"),
-    UINT("gone_records"),  UINT("refilled"),       UINT("gap_records"),
+    TEXT("host"),          TEXT("producer"),      UINT("epoch"),          TEXT("class"),
+    TEXT("state"),         UINT("taken"),         UINT("passed"),         UINT("duplicate"),
+    UINT("refused"),       UINT("too_old"),       UINT("too_new"),        UINT("no_schema"),
+    UINT("queued"),        UINT("lost"),          UINT("highest_seq"),    UINT("sender_taken"),
+    UINT("sender_passed"), UINT("sender_queued"), UINT("sender_dropped"), TEXT("tail"),
+    UINT("at_least"), UINT("gone_records"), UINT("refilled"),       UINT("gap_records"),
 };
 static const struct field subscriptions_columns[] = {
     TEXT("consumer"),    TEXT("who"),          UINT("id"),           TEXT("event"),  TEXT("host"),

@@ -56,11 +56,12 @@ enum frame_type {
 enum frame_peer { PEER_PROGRAM = 1, PEER_AGENT = 2, PEER_RELAY = 3, PEER_CONSUMER = 4 };
 
 enum frame_refusal {
-    REFUSE_MALFORMED = 1,  /* the block can't be read */
-    REFUSE_STORAGE = 2,    /* can't be stored now */
-    REFUSE_LIMIT = 3,      /* over a limit of the receiver */
-    REFUSE_TOO_OLD = 4,    /* outside the deduplication window */
-    REFUSE_NOT_ALLOWED = 5 /* of a host that the sender may not speak for */
+    REFUSE_MALFORMED = 1,   /* the block can't be read */
+    REFUSE_STORAGE = 2,     /* can't be stored now */
+    REFUSE_LIMIT = 3,       /* over a limit of the receiver */
+    REFUSE_TOO_OLD = 4,     /* outside the deduplication window, or older than is kept */
+    REFUSE_NOT_ALLOWED = 5, /* of a host that the sender may not speak for */
+    REFUSE_TOO_NEW = 6      /* further ahead of the receiver's clock than is taken */
 };
 
 enum frame_bye { BYE_DONE = 0, BYE_SHUTDOWN = 1, BYE_PROTOCOL = 2, BYE_NOT_ALLOWED = 3, BYE_TOO_MANY = 4 };
@@ -135,6 +136,15 @@ struct frame_refuse {
     uint32_t retry_ms; /* 0 = never */
     struct slice text;
 };
+/* How many of the count events from first on it is about. */
+static inline uint32_t frame_refused_of(const struct frame_refuse *r, uint64_t first, uint32_t count)
+{
+    uint64_t from = r->first_seq > first ? r->first_seq - first : 0;
+    uint64_t before = first > r->first_seq ? first - r->first_seq : 0;
+    uint64_t n = before < r->count ? r->count - before : 0;
+    uint64_t room = from < count ? count - from : 0;
+    return (uint32_t)(n < room ? n : room);
+}
 
 enum frame_class { CLASS_EVENTS = 0, CLASS_SAMPLES = 1 };
 

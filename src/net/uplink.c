@@ -82,7 +82,10 @@ bool uplink_is_spool_first(const struct uplink *u)
 static void count_done(struct uplink *u, const struct uplink_item *i)
 {
     u->counts.queued -= i->count;
-    *(i->is_refused ? &u->counts.dropped[DROP_REFUSED] : &u->counts.passed) += i->count;
+    u->counts.passed += i->count - i->n_refused;
+    u->counts.dropped[DROP_TOO_OLD] += i->n_too_old;
+    u->counts.dropped[DROP_TOO_NEW] += i->n_too_new;
+    u->counts.dropped[DROP_REFUSED] += i->n_refused - i->n_too_old - i->n_too_new;
 }
 
 /* The item is done with. */
@@ -130,10 +133,14 @@ void uplink_refuse(struct uplink *u, const struct frame_refuse *r)
     if (r->count == 0)
         return;
     for (struct uplink_item *i = u->flight.head; i; i = i->next) {
-        if (i->is_done || i->first < r->first_seq || i->last - r->first_seq >= r->count)
-            continue;
-        if (frame_same_origin(&i->origin, &r->origin))
-            i->is_done = i->is_refused = true;
+        uint32_t n = i->is_done || !frame_same_origin(&i->origin, &r->origin)
+                         ? 0
+                         : frame_refused_of(r, i->first, i->count);
+        n = n < i->count - i->n_refused ? n : i->count - i->n_refused;
+        i->n_refused += n;
+        i->n_too_old += r->reason == REFUSE_TOO_OLD ? n : 0;
+        i->n_too_new += r->reason == REFUSE_TOO_NEW ? n : 0;
+        i->is_done = i->is_done || (n && i->n_refused == i->count);
     }
     settle_front(u);
 }
@@ -161,7 +168,8 @@ void uplink_take_back(struct uplink *u)
         if (i->is_gone)
             lose(u, i);
         i->window = 0;
-        i->is_done = i->is_refused = false;
+        i->is_done = false;
+        i->n_refused = i->n_too_old = i->n_too_new = 0;
         if (i->record)
             uplink_item_free(i);
         else

@@ -57,7 +57,8 @@ struct uplink_item {
     uint32_t position_n;
     bool is_counted; /* of this run, so of its ledger */
     bool is_done;    /* acknowledged, or refused for good */
-    bool is_refused;
+    uint32_t n_refused;            /* of its events, for good: */
+    uint32_t n_too_old, n_too_new; /* of these for these reasons */
     bool is_gone; /* on the way, but its record was forced out of the spool */
 };
 
@@ -166,7 +167,7 @@ struct slice uplink_item_block(const struct uplink_item *i);
 bool uplink_is_spool_first(const struct uplink *u);
 /* The receiver holds everything of origin up to seq. */
 void uplink_acknowledge(struct uplink *u, const struct frame_origin *origin, uint64_t seq);
-/* The receiver will never take these; whole blocks only. */
+/* The receiver will never take these: whole blocks, or some of the events of a block that it acknowledges. */
 void uplink_refuse(struct uplink *u, const struct frame_refuse *r);
 /* Makes flight empty again: what was in it will be sent once more. */
 void uplink_take_back(struct uplink *u);

@@ -179,7 +179,7 @@ class Gateway:
         with open(self.folder + "/ledger.json") as f:
             accounts = json.load(f)["ledger"]["accounts"]
         for a in accounts:
-            kept = a["passed"] + a["duplicate"] + a["refused"] + a["too_old"] + a["no_schema"] + a["queued"]
+            kept = a["passed"] + a["duplicate"] + a["refused"] + a["too_old"] + a["too_new"] + a["no_schema"] + a["queued"]
             assert a["taken"] == kept, f"the ledger does not add up: {a}"
         return [a for a in accounts if not bytes.fromhex(a["producer"]).startswith(b"gridline")]
 

@@ -37,7 +37,7 @@ class Site:
         if os.path.exists(ready):
             os.unlink(ready)
         argv = [GATEWAY, "--listen", "tcp://127.0.0.1:0,tcp://127.0.0.1:0", "--state-dir", self.work + "/state", "--ready-file", ready,
-                "-s", "http=" + self.address, "-s", "socket=" + self.work + "/g.sock"]
+                "-s", "http=" + self.address, "-s", "socket=" + self.work + "/g.sock", "-s", "archive.keep=*=36600d"]
         for s in self.settings:
             argv += ["-s", s]
         with open(self.work + "/log", "ab") as log:
@@ -294,6 +294,26 @@ def case_slow(work):
     assert lost > 0 and n_gaps > 0, "it lost nothing: the test is too small"
     slow.close()
     assert metrics(site)["gridline_http_events_lost_total"] == lost
+
+
+def case_times(work):
+    """Events that the archive would not keep are refused and counted by reason; the others of the body are taken, and can
+    be selected when the answer is there."""
+    site = Site(work, "archive.keep=*=7d")
+    now = int(time.time())
+
+    def at(*ages):
+        return [{**event("x", i), "time": now - age} for i, age in enumerate(ages)]
+
+    day = 86400
+    for origin in ({}, {"Gridline_Producer": "00112233445566778899aabbccddeeff", "Gridline_Epoch": "3", "Gridline_Seq": "1"}):
+        answer = site.publish(at(1, 8 * day, -2 * day, 2, 3, 30 * day), **origin)
+        assert {**answer, "errors": 0} == {"taken": 3, "refused": 3, "too_old": 2, "too_new": 1, "errors": 0}, answer
+        assert "older than the archive keeps" in answer["errors"][0]["text"], answer
+        rows = site.ask("/api/v1/sql?format=csv&q=SELECT+count(*)+AS+n+FROM+x")[2].split()
+        assert rows == [b"n", b"3" if not origin else b"6"], rows
+    answer = site.get("/api/v1/events?format=ndjson", 409, method="POST", body=json.dumps(at(9 * day)[0]) + "\n")
+    assert "older than the archive keeps" in answer["detail"], answer
 
 
 def case_publish(work):

@@ -14,6 +14,7 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 
 import grid
 from grid import Gateway, wait_for
@@ -537,6 +538,161 @@ def case_cardinality(work):
         else:
             g.gridline("export", "-e", "disk", "-o", out)
         same(read_as_json(out), want)
+
+
+def timed(ages_s, name="job.end"):
+    """As NDJSON: an event for each age; negative: ahead of now."""
+    now = int(time.time())
+    return "".join(json.dumps({"time": now - age, "host": "h", "prog": "app", "name": name, "n": i}) + "\n"
+                   for i, age in enumerate(ages_s))
+
+
+def ask(g, sql):
+    """The rows as lines of csv, without the head."""
+    return g.gridline("sql", "--format", "csv", sql).stdout.splitlines()[1:]
+
+
+def sums(g):
+    """Of the ledger's accounts of events, without the gateway's own."""
+    rows = [r for r in g.rows("ledger", "--long") if r["class"] == "events"]
+    return {name: sum(r[name] for r in rows) for name in ("too_old", "too_new", "refused")}
+
+
+def case_refused(work):
+    """What the archive would not keep is refused where it comes in, for its reason and counted; what is said to be stored
+    can be selected at once. In one block with events that are taken, too; a second time says the same."""
+    day = 86400
+    g = Gateway(GATEWAY, work, "gateway", "127.0.0.1:0",
+                settings=[f"archive.dir={work}/archive", "archive.keep=short*=1d,*=90d"]).start()
+    ages = [10, 91 * day, 20, -2 * day, 89 * day, 400 * day, -3600, -3 * day, 30]
+    path = write(work + "/mixed.ndjson", timed(ages) + timed([3600, 2 * day], "short"))
+    for round in range(2):
+        (row,), said = into(g, path, code=PARTLY)
+        assert (row["events"], row["too_old"], row["too_new"], row["refused"]) == (11, 3, 2, 0), row
+        assert (row["stored"], row["again"]) == ((6, 0), (0, 6))[round], row
+        assert "3 events are too old" in said and "archive.keep" in said and "2 events are too new" in said, said
+        assert ask(g, "SELECT count(*), sum(n) FROM \"job.end\"") == ["5,20"]
+        assert ask(g, "SELECT count(*) FROM short") == ["1"]
+        assert sums(g) == {"too_old": 3 * (round + 1), "too_new": 2 * (round + 1), "refused": 0}, sums(g)
+    # a program (libgridline) hears it, too
+    for age, what in ((400 * day, "older than the archive"), (-5 * day, "ahead of the clock")):
+        at = datetime.datetime.fromtimestamp(int(time.time()) - age, datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+        out = subprocess.run([GRIDLINE, "log", "--to", "unix:" + g.socket, "--time", at, "app.x", "a=1"], stderr=subprocess.PIPE,
+                             text=True)
+        assert out.returncode == FAILED and what in out.stderr, out
+    assert sums(g) == {"too_old": 7, "too_new": 5, "refused": 0}, sums(g)
+    # and lines, which nobody answers, are counted
+    host, port = g.addresses[0].removeprefix("tcp://").rsplit(":", 1)
+    with socket.create_connection((host, int(port))) as s:
+        s.sendall(b"DATE=20100101000000 HOST=h PROG=p LVL=Info NL.EVNT=app.x a=1\n" * 3)
+    wait_for(lambda: sums(g)["too_old"] == 10, "the lines to be counted")
+    assert "no such table" in g.gridline("sql", "SELECT * FROM \"app.x\"", check=False).stderr
+
+
+DAY = 86400
+
+
+def case_keep(work):
+    """An old trace, kept in an archive of seven days: selected at once, and there after upkeep, a restart and another import
+    of it; who may not control may not keep; what is kept for a time goes when that is over."""
+    g = Gateway(GATEWAY, work, "gateway", "127.0.0.1:0",
+                settings=[f"archive.dir={work}/archive", "archive.keep=*=7d"]).start()
+    old = write(work + "/old.ndjson", timed([16 * 365 * DAY + i * 600 for i in range(2000)], "trace"))
+    brief = write(work + "/brief.ndjson", timed([10 * 365 * DAY + i * 600 for i in range(50)], "brief"))
+    (row,), said = into(g, old, code=PARTLY)
+    assert row["too_old"] == 2000 and "--keep" in said, (row, said)
+    (row,), _ = into(g, old, "--keep")
+    assert row["stored"] == 2000 and row["too_old"] == 0, row
+    (row,), _ = into(g, "--keep", "2s", brief)
+    assert row["stored"] == 50, row
+    count = "SELECT count(*), sum(n) FROM trace"
+    assert ask(g, count) == ["2000,1999000"]
+    for _ in range(2):
+        g.stop()
+        g.start()
+        assert ask(g, count) == ["2000,1999000"]
+        (row,), _ = into(g, "--keep=forever", old)
+        assert row["stored"] == 0 and row["again"] == 2000, row
+    # upkeep takes what was kept for two seconds, and leaves the trace
+    wait_for(lambda: ask(g, "SELECT count(*) FROM brief") == ["0"], "what is kept no longer to go")
+    assert ask(g, count) == ["2000,1999000"]
+    g.stop()
+    assert not [f for f in os.listdir(work + "/archive") if f.endswith(("-wal", "-shm"))], os.listdir(work + "/archive")
+
+
+def case_keep_folder(work):
+    """The same to the folder of a gateway that is stopped: its ages count there, too."""
+    archive = work + "/archive"
+    g = Gateway(GATEWAY, work, "gateway", "127.0.0.1:0", settings=[f"archive.dir={archive}", "archive.keep=*=7d"]).start()
+    g.stop()
+    path = write(work + "/mixed.ndjson", timed([60, 3000 * DAY, 3001 * DAY, 120, -3 * DAY], "trace"))
+    row, = to_folder(archive, path, code=PARTLY)
+    assert (row["stored"], row["too_old"], row["too_new"]) == (2, 2, 1), row
+    row, = to_folder(archive, "--keep", path)
+    assert (row["stored"], row["again"]) == (2, 3), row
+    g.start()
+    assert ask(g, "SELECT count(*), sum(n) FROM trace") == ["4,6"]
+    g.stop()
+    assert not [f for f in os.listdir(archive) if f.endswith(("-wal", "-shm"))], os.listdir(archive)
+    # one of nobody has no ages
+    row, = to_folder(work + "/other", path, code=PARTLY)
+    assert (row["stored"], row["too_old"], row["too_new"]) == (4, 0, 1), row
+
+
+def series(path, starts, n, step=300):
+    """58 series of n values, each from its start on; as ULM, in order of time. Returns how many and their sum."""
+    r, rows = random.Random(7), []
+    for s in range(58):
+        v = r.random() * 100
+        for i in range(n):
+            v += r.gauss(0, 1)
+            rows.append((starts(s) + i * step, s, round(v, 3)))
+    rows.sort()
+    when = [datetime.datetime.fromtimestamp(t, datetime.timezone.utc).strftime("%Y%m%d%H%M%S") for t, _, _ in rows]
+    write(path, "".join(f"DATE={at} HOST=h{s} PROG=p LVL=Info NL.EVNT=metric value={v}\n" for at, (_, s, v) in zip(when, rows)))
+    return len(rows), sum(v for _, _, v in rows)
+
+
+def case_sparse(work):
+    """Series of years ago take no more than twice the room of the same of these days: few partitions; rows that come later go
+    to those there are, also to days of an archive that has only days; nothing is there twice, and no logs are left."""
+    n, old, new = 1500, work + "/old.ulm", work + "/new.ulm"
+    rows, total = series(old, lambda s: 1388534400 + s % 24 * 30 * DAY, n)
+    series(new, lambda s: int(time.time()) - 3600 - n * 300, n)
+
+    def size(folder):
+        return sum(os.path.getsize(f"{folder}/{f}") for f in os.listdir(folder))
+
+    def partitions(folder):
+        return sorted(f for f in os.listdir(folder) if f[:2] == "20" and f.endswith(".db"))
+
+    def check(folder, rows, total):
+        out = subprocess.run([GRIDLINE, "sql", "--archive", folder, "--format", "csv", "SELECT count(*), sum(value) FROM metric"],
+                             stdout=subprocess.PIPE, text=True, check=True).stdout.split()[1].split(",")
+        assert int(out[0]) == rows and abs(float(out[1]) - total) < 1e-3, (out, rows, total)
+
+    for name, path in (("o", old), ("n", new)):
+        assert to_folder(f"{work}/{name}", path)[0]["stored"] == rows
+        assert not [f for f in os.listdir(f"{work}/{name}") if f.endswith(("-wal", "-shm"))]
+    assert size(work + "/o") <= 2 * size(work + "/n"), (size(work + "/o"), size(work + "/n"))
+    assert len(partitions(work + "/o")) <= 4, partitions(work + "/o")
+    check(work + "/o", rows, total)
+    # late rows: into the partitions there are
+    before = partitions(work + "/o")
+    more, plus = series(work + "/late.ulm", lambda s: 1388534400 + 40 * DAY + s, 20, 7200)
+    assert to_folder(work + "/o", work + "/late.ulm")[0]["stored"] == more
+    assert partitions(work + "/o") == before
+    check(work + "/o", rows + more, total + plus)
+    assert to_folder(work + "/o", old)[0]["again"] == rows
+    # a gateway takes it up, and its own imports go there, too; with 36600 days nothing of it goes
+    g = Gateway(GATEWAY, work, "gateway", "127.0.0.1:0", settings=[f"archive.dir={work}/o", KEEP]).start()
+    third, sum3 = series(work + "/third.ulm", lambda s: 1388534400 + 80 * DAY + s, 10, 3600)
+    assert into(g, work + "/third.ulm")[0][0]["stored"] == third
+    count, total3 = ask(g, "SELECT count(*), sum(value) FROM metric")[0].split(",")
+    assert int(count) == rows + more + third and abs(float(total3) - total - plus - sum3) < 1e-3, (count, total3)
+    g.stop()
+    assert [f for f in partitions(work + "/o") if "s.db" not in f and f < "2020"] == before, partitions(work + "/o")
+    check(work + "/o", rows + more + third, total + plus + sum3)
 
 
 if __name__ == "__main__":

@@ -50,7 +50,8 @@ class Site:
         rows.insert(3, rows.pop())
         self.tokens = tokens
         self.gateway = Gateway(GATEWAY, work, "gateway", ",".join(["tcp://127.0.0.1:0"] * 3), settings=(
-            "http=127.0.0.1:0", f"state_dir={work}/state", f"run_dir={work}/run", f"archive.dir={work}/archive", *settings),
+            "http=127.0.0.1:0", f"state_dir={work}/state", f"run_dir={work}/run", f"archive.dir={work}/archive",
+            "archive.keep=*=36600d", *settings),
             config="\n".join(rows) + "\n" + config)
         self.start()
 
@@ -178,7 +179,7 @@ def case_live(work):
                        "JOIN load l USING (host) WHERE s.sensor = 'load' GROUP BY 1, 2, 3 ORDER BY 1")
     assert [r[:3] for r in joined] == [["db1", "live", "load"], ["web1", "live", "load"]], joined
     assert site.rows("SELECT DISTINCT field FROM schema_fields WHERE event = 'load' AND field = 'load1'") == [["load1"]]
-    assert site.rows("SELECT sum(taken) = sum(passed + duplicate + refused + too_old + no_schema + queued) FROM ledger") == [[1]]
+    assert site.rows("SELECT sum(taken) = sum(passed + duplicate + refused + too_old + too_new + no_schema + queued) FROM ledger") == [[1]]
     assert site.rows("SELECT hosts, live FROM domains") == [[2, 2]]
     assert ["load", "load"] in [r[:2] for r in site.rows("SELECT name, event FROM tables")]
     consumer = Consumer(site.gateway.socket).subscribe(events="load", where="load1 > 1000")

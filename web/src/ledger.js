@@ -2,7 +2,7 @@
 
 /* Why a gateway drops, and what that means. */
 export const REASONS = {
-    refused: 'the sender may not say that, or it can’t be kept', too_old: 'older than what is remembered of its sender', no_schema: 'its schema was never announced',
+    refused: 'the sender may not say that, or it can’t be kept', too_old: 'older than the archive keeps it, or than what is remembered of its sender', too_new: 'further ahead of now than the archive takes it', no_schema: 'its schema was never announced',
 };
 
 const n = v => Number(v ?? 0);

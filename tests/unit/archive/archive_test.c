@@ -3,7 +3,7 @@
  * too many streams, of two sources. */
 #include "unit/archive/rows_seen.h"
 
-#include "archive/archive.h"
+#include "archive/archive_internal.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -300,6 +300,70 @@ static void too_old(void **state)
     model_fini(&m);
 }
 
+/* n rows, step_s apart from time on, flushed. */
+static void flush_rows(struct archive *a, uint64_t record, int64_t from_ns, size_t n, int64_t step_s)
+{
+    struct registry *registry = registry_create();
+    struct batch_builder *builder = batch_builder_create(registry, 0);
+    batch_builder_limit(builder, SIZE_MAX, SIZE_MAX);
+    for (size_t i = 0; i < n; i++) {
+        const struct named_value v = {SLICE_LIT("n"), value_uint(i)};
+        const struct event_head head = {.name = SLICE_LIT("e"),
+                                        .host = SLICE_LIT("h"),
+                                        .time_ns = from_ns + (int64_t)i * step_s * INT64_C(1000000000)};
+        assert_int_equal(batch_builder_add(builder, &head, &v, 1, NULL), 0);
+    }
+    struct batch *b = batch_builder_finish(builder, NULL);
+    append(a, &journal, record, b);
+    assert_int_equal(archive_flush(a), 0);
+    batch_unref(b);
+    batch_builder_destroy(builder);
+    registry_destroy(registry);
+}
+
+/* How many days the partition spans that has that time; 0: none does. */
+static int64_t days_at(const struct archive *a, int64_t time_ns)
+{
+    const struct partition_span at = {.from_ns = time_ns, .to_ns = time_ns + 1};
+    struct partition_span s = archive_span_of(a, time_ns);
+    return archive_has_span(a, &at) ? (s.to_ns - s.from_ns) / ARCHIVE_PARTITION_NS : 0;
+}
+
+/* Old rows that are few get long partitions, dense and recent ones days; none overlaps another, and all are
+ * known again when the archive is opened again. */
+static void long_partitions(void **state)
+{
+    (void)state;
+    const int64_t day = ARCHIVE_PARTITION_NS, now = 20400 * day, years = 364 * day;
+    const struct archive_options o = {.dir = dir};
+    struct archive *a;
+    struct diag why;
+    assert_int_equal(archive_open(&o, &a, &why), 0);
+    assert_int_equal(archive_tick(a, 1, now), 0);
+    flush_rows(a, 1, 40 * years + 5 * day, 100, 3600);
+    assert_int_equal(days_at(a, 40 * years), 364);
+    flush_rows(a, 2, 40 * years + 300 * day, 10, 1); /* late: there is one */
+    assert_int_equal(a->n_spans, 1);
+    flush_rows(a, 3, now - day, 10, 60);
+    assert_int_equal(days_at(a, now - day), 1); /* recent */
+    flush_rows(a, 4, 42 * years, 8640 * 2, 10);
+    assert_int_equal(days_at(a, 42 * years), 28); /* 8,640 rows a day */
+    flush_rows(a, 5, 42 * years + 100 * day, 100, 3600);
+    assert_int_equal(days_at(a, 42 * years + 100 * day), 28); /* sparse, but the year is not free */
+    flush_rows(a, 6, 44 * years, 86400 * 2, 1);
+    assert_int_equal(days_at(a, 44 * years), 7);
+    size_t n = a->n_spans;
+    archive_close(a);
+    assert_int_equal(archive_open(&o, &a, &why), 0);
+    assert_int_equal(a->n_spans, n);
+    for (size_t i = 0; i < n; i++)
+        for (size_t k = 0; k < n; k++)
+            assert_true(i == k || a->spans[i].from_ns >= a->spans[k].to_ns ||
+                        a->spans[i].to_ns <= a->spans[k].from_ns);
+    assert_int_equal(days_at(a, 40 * years), 364);
+    archive_close(a);
+}
+
 /* A view is as it was, whatever comes afterwards. */
 static void views_stay(void **state)
 {
@@ -361,6 +425,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(two_sources, set_up, tear_down),
         cmocka_unit_test_setup_teardown(overflow, set_up, tear_down),
         cmocka_unit_test_setup_teardown(too_old, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(long_partitions, set_up, tear_down),
         cmocka_unit_test_setup_teardown(views_stay, set_up, tear_down),
         cmocka_unit_test_setup_teardown(whole_records, set_up, tear_down),
     };

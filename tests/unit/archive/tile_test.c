@@ -527,16 +527,16 @@ static void feed_days(struct world *w, unsigned flushes)
     }
 }
 
-static bool is_read(void *arg, struct slice name)
+static int64_t is_read(void *arg, struct slice name)
 {
     (void)arg;
-    return slice_eq_str(name, "job.read");
+    return (slice_eq_str(name, "job.read")) ? INT64_MAX : INT64_MIN;
 }
 
 static struct merge_counts merge_day(struct world *w, int64_t from_ns, bool drops_read)
 {
     const struct partition_span span = {from_ns, from_ns + MS(86400000), 0};
-    const struct merge_options o = {.is_closed = true, .drops = drops_read ? is_read : NULL};
+    const struct merge_options o = {.is_closed = true, .floor = drops_read ? is_read : NULL};
     struct merge *m;
     int r;
     assert_int_equal(merge_create(w->a, &span, &o, &m), 0);

@@ -195,6 +195,82 @@ static void test_restart(void **state)
 }
 
 /* Lines from outside have no numbers: stored as they come. */
+/* The numbers of a block are its times, too: the even ones are too old, those above a limit too new. */
+static int64_t newest;
+static enum archived_verdict judge_even(void *arg, const struct event *e, int64_t now_ns)
+{
+    (void)arg, (void)now_ns;
+    return e->time_ns > newest ? ARCHIVED_TOO_NEW : e->time_ns % 2 == 0 ? ARCHIVED_TOO_OLD : ARCHIVED_KEPT;
+}
+
+static void give_numbered(struct bench *b, struct sender *s, uint64_t first, uint32_t n)
+{
+    struct registry *registry = registry_create();
+    struct batch_builder *builder = batch_builder_create(registry, 0);
+    struct block_writer *w = block_writer_create();
+    struct strbuf block = {0};
+    struct batch_origin o = {.producer = {1}, .epoch = 1, .first_seq = first};
+    for (uint32_t i = 0; i < n; i++) {
+        const struct named_value v = {SLICE_LIT("n"), value_uint(first + i)};
+        const struct event_head head = {.name = SLICE_LIT("e"), .time_ns = (int64_t)(first + i)};
+        assert_int_equal(batch_builder_add(builder, &head, &v, 1, NULL), 0);
+    }
+    struct batch *all = batch_builder_finish(builder, &o);
+    for (size_t i = 0; i < all->n; i++)
+        assert_int_equal(block_writer_add(w, &all->events[i]), 0);
+    assert_int_equal(block_writer_finish(w, &o, &block), 0);
+    assert_int_equal(ingest_block(b->in, &s->source, strbuf_slice(&block)), 0);
+    ingest_drain(b->in);
+    bench_check(b);
+    batch_unref(all);
+    strbuf_fini(&block);
+    block_writer_destroy(w);
+    batch_builder_destroy(builder);
+    registry_destroy(registry);
+}
+
+/* What is not to be kept is refused for good and for its reason, the rest of the block is taken; the same
+ * again; and more holes than the set of numbers has room for. */
+static void test_judged(void **state)
+{
+    (void)state;
+    struct bench b;
+    struct sender s = sender_new();
+    struct frame_origin o = {.producer = {1}, .epoch = 1};
+    bench_init(&b);
+    b.options.judge = judge_even;
+    b.options.on_batch = bench_on_batch;
+    bench_start(&b);
+    newest = 8;
+    give_numbered(&b, &s, 1, 10); /* 1 3 5 7 of them */
+    const struct account *a = ledger_find(&b.ledger, &o);
+    assert_true(a->taken == 10 && a->passed == 4 && a->too_old == 4 && a->too_new == 2 && a->duplicate == 0);
+    assert_int_equal(s.acks, 1);
+    assert_int_equal(s.ack.seq, 10);
+    assert_int_equal(s.refusals, 5); /* 2, 4, 6, 8, 9 to 10 */
+    assert_true(s.refuse.reason == REFUSE_TOO_NEW && s.refuse.first_seq == 9 && s.refuse.count == 2 &&
+                s.refuse.retry_ms == 0);
+    assert_int_equal(ingest_held_count(b.in, &o), 4);
+    assert_int_equal(ingest_held(b.in, &o), 7);
+    newest = 100;
+    give_numbered(&b, &s, 1, 10); /* and now it is late enough for 9 */
+    assert_true(a->passed == 5 && a->duplicate == 4 && a->too_old == 9 && a->too_new == 2);
+    give_numbered(&b, &s, 12, 1);
+    assert_int_equal(s.acks, 2); /* nothing of it was taken */
+    assert_true(s.refuse.reason == REFUSE_TOO_OLD && s.refuse.first_seq == 12 && s.refuse.count == 1);
+    newest = INT64_MAX;
+    for (uint64_t first = 13; first < 13 + 40 * 200; first += 200)
+        give_numbered(&b, &s, first, 200);
+    assert_int_equal(a->passed, 5 + 40 * 100);
+    assert_int_equal(a->refused, 0);
+    assert_int_equal(ingest_held_count(b.in, &o), a->passed);
+    assert_true(a->held.n < SEQ_SET_MAX);
+    struct strbuf out = {0};
+    account_put(&out, a);
+    strbuf_fini(&out);
+    bench_close(&b);
+}
+
 static void test_without_origin(void **state)
 {
     (void)state;
@@ -513,6 +589,7 @@ int main(void)
         cmocka_unit_test(test_malformed),
         cmocka_unit_test(test_unreadable_block),
         cmocka_unit_test(test_restart),
+        cmocka_unit_test(test_judged),
         cmocka_unit_test(test_without_origin),
         cmocka_unit_test(test_sender_gone),
         cmocka_unit_test(test_random_faults),

@@ -99,7 +99,7 @@ static void test_print(void **state)
                         "{\"hop\":\"gateway\",\"forgotten\":0,\"forced\":0,\"trimmed_events\":0,\"trimmed_fields\":0,\"accounts\":[{\"producer\":"
                         "\"01020000000000000000000000000000\",\"epoch\":1,\"class\":\"events\","
                         "\"state\":\"closed\",\"taken\":6,\"passed\":3,"
-                        "\"duplicate\":2,\"refused\":1,\"too_old\":0,\"no_schema\":0,\"queued\":0,"
+                        "\"duplicate\":2,\"refused\":1,\"too_old\":0,\"too_new\":0,\"no_schema\":0,\"queued\":0,"
                         "\"lost\":0,\"highest_seq\":3,"
                         "\"ranges\":1,\"counts\":{\"taken\":"
                         "3,\"passed\":3,\"queued\":0,\"dropped\":{}}}]}\n");
@@ -125,7 +125,10 @@ static void test_bytes(void **state)
     a->duplicate = 7;
     a->refused = 5;
     a->too_old = 6;
-    a->taken = a->passed + 3 + 7 + 5 + 6;
+    a->too_new = 4;
+    a->bridged = 2;
+    a->passed -= a->bridged;
+    a->taken = a->passed + 3 + 7 + 5 + 6 + 4;
     assert_int_equal(set_counts(a, 30, true), 1);
     assert_true(account_check(a));
     assert_true(account_set_class(b, CLASS_SAMPLES));
@@ -149,8 +152,8 @@ static void test_bytes(void **state)
     assert_true(account_check(x) && account_check(y));
     assert_int_equal(x->passed, a->passed + 2);
     assert_int_equal(x->held.n, 3);
-    assert_true(x->duplicate == 7 && x->refused == 5 && x->too_old == 6 && x->is_closed &&
-                x->active_s == 1000);
+    assert_true(x->duplicate == 7 && x->refused == 5 && x->too_old == 6 && x->too_new == 4 &&
+                x->bridged == 2 && x->is_closed && x->active_s == 1000);
     assert_true(slice_eq(account_counts(x), account_counts(a)));
     assert_true(y->class == CLASS_SAMPLES && y->passed == 45 && y->taken == 50 && y->highest == 60);
     for (size_t n = 1; n < out.n; n++) { /* cut short anywhere */

@@ -6,6 +6,7 @@
  * a key made and looked up. */
 #include "archive/archive_internal.h"
 
+#include "base/clock.h"
 #include "base/mem.h"
 
 #include <errno.h>
@@ -592,7 +593,8 @@ void archive_lost(struct archive *a, const struct archive_source *s, uint64_t fi
 {
     struct registry *registry = registry_create();
     struct batch_builder *builder = registry ? batch_builder_create(registry, 0) : NULL;
-    const struct event_head head = {.time_ns = a->utc_ns,
+    /* Nobody knows when the lost events happened: the row has the time at which the loss was found. */
+    const struct event_head head = {.time_ns = a->utc_ns ? a->utc_ns : clock_utc_ns(),
                                     .name = SLICE_LIT("archive.lost"),
                                     .host = SLICE_LIT(""),
                                     .prog = SLICE_LIT("gridline-archive"),

@@ -62,7 +62,8 @@ int archive_append(struct archive *a, const struct archive_source *s, uint64_t r
 int archive_append_some(struct archive *a, const struct archive_source *s, uint64_t record,
                         const struct batch *b, const uint32_t *index, size_t n);
 int archive_done(struct archive *a, const struct archive_source *s, uint64_t record);
-/* Records first..last of the source, or count events, are lost: kept as a row of the archive's own ledger. */
+/* Records first..last of the source, or count events, are lost: kept as a row of the archive's own ledger,
+ * dated when it was found (before the first tick by the clock, for then the archive has no time yet). */
 void archive_lost(struct archive *a, const struct archive_source *s, uint64_t first, uint64_t last,
                   uint64_t count);
 

@@ -14,7 +14,8 @@ enum drop_reason {
     DROP_NO_SCHEMA = 8,
     DROP_FILTERED = 9,
     DROP_FORCED = 10,
-    DROP_REASONS = 11
+    DROP_STREAMS = 11,
+    DROP_REASONS = 12
 };
 
 #endif

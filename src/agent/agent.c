@@ -696,13 +696,15 @@ static uint32_t wanted_lease_ms(const struct agent_config *c)
 static int make_upstream(struct agent *a, struct diag *why)
 {
     const struct agent_config *c = a->config;
-    struct strbuf spool = {0};
+    struct strbuf spool = {0}, ring = {0};
     int r = 0;
     if (c->gateways[0] == '\0')
         return 0;
     if (c->state_dir) {
         r = directory_make(c->state_dir, why);
         strbuf_printf(&spool, "%s/spool", c->state_dir);
+        if (c->spool_samples)
+            strbuf_printf(&ring, "%s/samples", c->state_dir);
     }
     if (r == 0)
         r = open_identity(a, why);
@@ -711,7 +713,8 @@ static int make_upstream(struct agent *a, struct diag *why)
                                        .spool_dir = spool.p,
                                        .spool_max = c->spool_max,
                                        .queue_max = c->queue_max,
-                                       .spools_samples = c->spool_samples,
+                                       .ring_dir = ring.p,
+                                       .ring_max = c->samples_max,
                                        .keeps_order = !c->newest_first,
                                        .is_guest = c->is_guest,
                                        .lease_ms = wanted_lease_ms(c),
@@ -723,6 +726,7 @@ static int make_upstream(struct agent *a, struct diag *why)
     if (r == 0)
         r = upstream_create(&o, &a->sinks.upstream, why);
     strbuf_fini(&spool);
+    strbuf_fini(&ring);
     return r;
 }
 

@@ -24,6 +24,7 @@ struct stream {
     int64_t seen_at_ns;
     uint32_t wire;            /* its number on the connection, */
     uint32_t wire_connection; /* of this number; another one: not announced there yet */
+    uint32_t ring, ring_generation; /* the same in the ring of samples that wait (ring.h) */
 };
 
 struct streams;

@@ -90,7 +90,8 @@ static void self_counts(void *arg, struct self_counts *out)
     struct manager_stats ms;
     manager_stats(a->manager, &ms);
     *out = (struct self_counts){.streams = ms.streams, .sensors = ms.running, .slowed = ms.slowed};
-    out->events_dropped = flow_refused(a->flow) + ms.refused_rows;
+    out->events_dropped =
+        flow_refused(a->flow) + (a->sinks.upstream ? 0 : ms.refused_rows); /* else a sample's */
     if (a->sinks.outputs)
         outputs_counts(a->sinks.outputs, &out->output_passed, &out->output_dropped);
     if (a->portmon) {

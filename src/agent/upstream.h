@@ -99,6 +99,8 @@ void upstream_destroy(struct upstream *u);
 
 /* A row of a stream. */
 void upstream_sample(struct upstream *u, struct stream *s, int64_t time_ns, const struct value *values);
+/* A row of a stream above a limit is dropped. */
+void upstream_overflow(struct upstream *u);
 void upstream_event(struct upstream *u, const struct event *e);
 /* What came before of this sensor's events is kept together with its position. */
 void upstream_mark(struct upstream *u, const char *sensor, struct slice position);

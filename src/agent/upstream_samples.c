@@ -287,7 +287,18 @@ static int ready_stream(struct upstream *u, struct stream *s, const struct value
         return -EAGAIN;
     if (!is_new && !wire_of(u, s))
         is_new = true; /* the packet could not be sent: all is forgotten */
+    if (is_new && u->n_wires >= UPSTREAM_WIRES_MANY &&
+        (!u->wires_ns || u->now_ns - u->wires_ns >= UPSTREAM_WIRES_S * NS_PER_S)) {
+        /* Most are of objects that have ended (processes): both ends forget all, and those that are left are
+         * announced anew. */
+        u->wires_ns = u->now_ns;
+        upstream_begin_samples(u);
+        if (!u->has_begun)
+            return -EAGAIN;
+    }
     int r = is_new ? announce(u, s, values) : rebase(u, s, values);
+    if (r == E_LIMIT && is_new && u->n_wires >= SAMPLES_STREAMS_MAX)
+        return -ENOBUFS;
     return r < 0 ? r : 1;
 }
 
@@ -313,6 +324,12 @@ static int add_sample(struct upstream *u, struct stream *s, int64_t time_ns, con
     return r < 0 ? r : add_with_size(u, s, WAY_STREAM, time_ns, values, is_vector(s));
 }
 
+void upstream_overflow(struct upstream *u)
+{
+    u->counts.given++;
+    drop_rows(u, 1, DROP_STREAMS);
+}
+
 /* Samples that can't be sent now go to the ring. */
 void upstream_sample(struct upstream *u, struct stream *s, int64_t time_ns, const struct value *values)
 {
@@ -324,8 +341,10 @@ void upstream_sample(struct upstream *u, struct stream *s, int64_t time_ns, cons
         return;
     }
     u->counts.given++;
-    if (r == E_LIMIT)
-        drop_rows(u, 1, DROP_TOO_LARGE);
-    else if (r < 0)
-        drop_rows(u, 1, r == -ENOMEM ? DROP_MEMORY : DROP_UNWRITABLE);
+    if (r < 0)
+        drop_rows(u, 1,
+                  r == E_LIMIT    ? DROP_TOO_LARGE
+                  : r == -ENOBUFS ? DROP_STREAMS
+                  : r == -ENOMEM  ? DROP_MEMORY
+                                  : DROP_UNWRITABLE);
 }

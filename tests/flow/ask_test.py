@@ -464,7 +464,11 @@ class Ask(unittest.TestCase):
                 yield MORE, "", dict(WORKERS[0], host="node3", state="expired", datagrams_sent=100, datagrams_lost=50)
                 yield OK, "", {}
             elif verb == "status":
-                yield OK, "", {"journal.bytes": 950, "journal.max": 1000, "journal.forced": 2, "datagrams.overflow": 3}
+                yield OK, "", {"journal.bytes": 950, "journal.max": 1000, "journal.forced": 2, "datagrams.overflow": 3, "summary.left_out": 7}
+            elif verb == "ledger":
+                yield MORE, "", dict(self.ACCOUNT, sender_taken=100, sender_passed=10, sender_dropped=90, sender_streams=90)
+                yield MORE, "", dict(self.ACCOUNT, host="node2")
+                yield OK, "", {}
             elif verb == "sensor.list":
                 yield MORE, "", {"asked": 1}
                 yield MORE, "", {"host": "node1", "worker": 1, "sensor": "disk", "state": "failed"}
@@ -486,6 +490,8 @@ class Ask(unittest.TestCase):
         self.assertEqual(self.checks(rows, "journal")[0][0], "warning")
         self.assertEqual(self.checks(rows, "receiving")[0][0], "warning")
         self.assertEqual(self.checks(rows, "sensors"), [("warning", "1 of 2 fail: disk on node1")])
+        self.assertEqual(self.checks(rows, "streams"), [("warning", "1 producers have more streams than a limit, 90 samples were dropped: node1")])
+        self.assertEqual(self.checks(rows, "summaries")[0][0], "warning")
         os.unlink(config)
         open(config, "w", encoding="ascii").close()
         self.assertNotIn("problem", [r["result"] for r in self.doctor("--config", config, code=PARTLY)])

@@ -20,8 +20,6 @@ enum {
         30000, /* while none is known: how long a guest tries, and what deadlines are parts of */
     UPSTREAM_VECTOR_MAX = 128, /* bytes of a datagram with the row of `vector`, all included (DG-6) */
     UPSTREAM_REBASE_S = 600,   /* a baseline is renewed after that */
-    UPSTREAM_WIRES_MANY = SAMPLES_STREAMS_MAX / 2, /* announced on a connection: then all begin anew, */
-    UPSTREAM_WIRES_S = 60,                         /* not more often than that */
     UPSTREAM_REBASE_MIN_S = 30 /* and not more often than that, however differences grow */
 };
 
@@ -109,7 +107,6 @@ struct upstream {
     bool has_begun;  /* SAMPLES_ORIGIN was sent on this one */
     struct wire *wires;
     size_t n_wires, cap_wires;
-    int64_t wires_ns;             /* when announcing began anew because there were so many */
     enum upstream_way packet_way; /* of the packet being made */
     bool packet_is_alone;         /* no other row may be in it */
     struct batch_clock packet_clock;

@@ -287,15 +287,6 @@ static int ready_stream(struct upstream *u, struct stream *s, const struct value
         return -EAGAIN;
     if (!is_new && !wire_of(u, s))
         is_new = true; /* the packet could not be sent: all is forgotten */
-    if (is_new && u->n_wires >= UPSTREAM_WIRES_MANY &&
-        (!u->wires_ns || u->now_ns - u->wires_ns >= UPSTREAM_WIRES_S * NS_PER_S)) {
-        /* Most are of objects that have ended (processes): both ends forget all, and those that are left are
-         * announced anew. */
-        u->wires_ns = u->now_ns;
-        upstream_begin_samples(u);
-        if (!u->has_begun)
-            return -EAGAIN;
-    }
     int r = is_new ? announce(u, s, values) : rebase(u, s, values);
     if (r == E_LIMIT && is_new && u->n_wires >= SAMPLES_STREAMS_MAX)
         return -ENOBUFS;

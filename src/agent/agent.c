@@ -90,7 +90,8 @@ static void self_counts(void *arg, struct self_counts *out)
     struct manager_stats ms;
     manager_stats(a->manager, &ms);
     *out = (struct self_counts){.streams = ms.streams, .sensors = ms.running, .slowed = ms.slowed};
-    out->events_dropped = flow_refused(a->flow) + ms.refused_rows;
+    out->events_dropped =
+        flow_refused(a->flow) + (a->sinks.upstream ? 0 : ms.refused_rows); /* else a sample's */
     if (a->sinks.outputs)
         outputs_counts(a->sinks.outputs, &out->output_passed, &out->output_dropped);
     if (a->portmon) {
@@ -700,13 +701,15 @@ static int open_identity(struct agent *a, struct diag *why)
 static int make_upstream(struct agent *a, struct diag *why)
 {
     const struct agent_config *c = a->config;
-    struct strbuf spool = {0};
+    struct strbuf spool = {0}, ring = {0};
     int r = 0;
     if (c->gateways[0] == '\0')
         return 0;
     if (c->state_dir) {
         r = directory_make(c->state_dir, why);
         strbuf_printf(&spool, "%s/spool", c->state_dir);
+        if (c->spool_samples)
+            strbuf_printf(&ring, "%s/samples", c->state_dir);
     }
     if (r == 0)
         r = open_identity(a, why);
@@ -715,7 +718,8 @@ static int make_upstream(struct agent *a, struct diag *why)
                                        .spool_dir = spool.p,
                                        .spool_max = c->spool_max,
                                        .queue_max = c->queue_max,
-                                       .spools_samples = c->spool_samples,
+                                       .ring_dir = ring.p,
+                                       .ring_max = c->samples_max,
                                        .keeps_order = !c->newest_first,
                                        .is_guest = c->is_guest,
                                        .lease_ms = wanted_lease_ms(c),
@@ -727,6 +731,7 @@ static int make_upstream(struct agent *a, struct diag *why)
     if (r == 0)
         r = upstream_create(&o, &a->sinks.upstream, why);
     strbuf_fini(&spool);
+    strbuf_fini(&ring);
     return r;
 }
 

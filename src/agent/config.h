@@ -79,7 +79,8 @@ struct agent_config {
     bool runs_defaults;                /* sensors that are not listed run if they are .is_default */
     uint64_t spool_max;                /* bytes */
     uint64_t queue_max;                /* bytes of memory for events that wait */
-    bool spool_samples;                /* samples go to the spool, too, while the gateway is away */
+    bool spool_samples;                /* samples wait on disk, too, while the gateway is away */
+    uint64_t samples_max;              /* bytes of these */
     bool newest_first;                 /* and when it is back, new ones do not wait for them */
     bool has_global_time;              /* false: events keep local UTC */
     double budget_cpu;                 /* fraction of one core: 0.01 */

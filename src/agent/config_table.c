@@ -92,15 +92,24 @@ static const struct config_key agent_keys[] = {
     {.name = "spool_samples",
      .type = CONFIG_FLAG,
      .offset = AGENT(spool_samples),
-     .default_text = "false",
-     .help = "samples go to the spool, too, while the gateway is away"},
+     .default_text = "true",
+     .help =
+         "samples wait on disk while the gateway is away, and are sent with their own times when it is back; "
+         "false, and where there is no state_dir: they are dropped and counted"},
+    {.name = "samples_max",
+     .type = CONFIG_SIZE,
+     .offset = AGENT(samples_max),
+     .default_text = "16MiB",
+     .min = "1MiB",
+     .max = "1TiB",
+     .help = "how much of the disk these may take; then the oldest give way and are counted. An hour of the "
+             "default sensors takes 2 to 3 MiB"},
     {.name = "newest_first",
      .type = CONFIG_FLAG,
      .offset = AGENT(newest_first),
      .default_text = "true",
-     .help = "with spool_samples, when the gateway is back: new samples are sent at once and those in the "
-             "spool beside them; "
-             "false: in order, new ones wait in the spool behind the old"},
+     .help = "with spool_samples, when the gateway is back: new samples are sent at once and those that "
+             "waited beside them; false: in order, new ones wait behind the old"},
     {.name = "global_time",
      .type = CONFIG_FLAG,
      .offset = AGENT(has_global_time),

@@ -166,6 +166,12 @@ void flow_sample(struct flow *f, struct stream *s, int64_t time_ns, const struct
     f->refused += batch_builder_add_known(f->samples, &head, s->schema, values, NULL) < 0;
 }
 
+void flow_overflow(struct flow *f)
+{
+    if (f->sinks.upstream)
+        upstream_overflow(f->sinks.upstream);
+}
+
 void flow_known(struct flow *f, const struct schema *schema, int64_t time_ns, uint8_t level,
                 const struct value *values)
 {

@@ -38,6 +38,8 @@ void flow_declare(struct flow *f, const struct schema *schema);
 
 /* time_ns is local UTC in all three. */
 void flow_sample(struct flow *f, struct stream *s, int64_t time_ns, const struct value *values);
+/* A row of a stream above the limit: dropped, and counted where the gateway hears of it. */
+void flow_overflow(struct flow *f);
 /* An event of a known schema. */
 void flow_known(struct flow *f, const struct schema *schema, int64_t time_ns, uint8_t level,
                 const struct value *values);

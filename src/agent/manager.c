@@ -63,6 +63,7 @@ static void on_row(struct sensor_out *out, unsigned schema, int64_t time_ns, uin
     struct stream *s = streams_find(r->streams, schema, values, m->now_ns);
     if (!s) {
         m->refused_rows++;
+        flow_overflow(m->flow);
         return;
     }
     if (s->is_event || level != LEVEL_INFO)

@@ -21,7 +21,9 @@ struct streams {
     const struct sensor_config *config; /* borrowed */
     struct family families[SCHEMAS_MAX];
     size_t n_families, n;
-    int64_t forgot_at_ns;
+    int64_t now_ns, before_ns; /* of this round and the one before */
+    int64_t forgot_at_ns;      /* when old ones were looked for */
+    int64_t crowded_at_ns;     /* when there were too many: once a round */
 };
 
 static void value_drop(struct value *v)
@@ -123,8 +125,30 @@ static bool same_keys(const struct stream *s, const struct value *values)
     return true;
 }
 
+/* Forgets those that were last seen before that. */
+static void forget_older(struct streams *s, int64_t seen_ns)
+{
+    for (size_t i = 0; i < s->n_families; i++) {
+        struct family *f = &s->families[i];
+        size_t kept = 0;
+        for (size_t k = 0; k < f->n; k++) {
+            if (f->all[k]->seen_at_ns >= seen_ns)
+                f->all[kept++] = f->all[k];
+            else
+                stream_free(f->all[k]);
+        }
+        s->n -= f->n - kept;
+        f->n = kept;
+        f->next = 0;
+    }
+}
+
 static struct stream *add(struct streams *s, struct family *f, const struct value *values)
 {
+    if (s->n >= STREAMS_MAX && s->crowded_at_ns != s->now_ns) {
+        s->crowded_at_ns = s->now_ns;
+        forget_older(s, s->before_ns);
+    }
     if (s->n >= STREAMS_MAX)
         return NULL;
     if (f->n == f->cap) {
@@ -148,29 +172,18 @@ static struct stream *add(struct streams *s, struct family *f, const struct valu
     return n;
 }
 
-static void forget_old(struct streams *s, int64_t now_ns)
-{
-    s->forgot_at_ns = now_ns;
-    for (size_t i = 0; i < s->n_families; i++) {
-        struct family *f = &s->families[i];
-        size_t kept = 0;
-        for (size_t k = 0; k < f->n; k++) {
-            if (now_ns - f->all[k]->seen_at_ns < STREAM_FORGET)
-                f->all[kept++] = f->all[k];
-            else
-                stream_free(f->all[k]);
-        }
-        s->n -= f->n - kept;
-        f->n = kept;
-        f->next = 0;
-    }
-}
-
 struct stream *streams_find(struct streams *s, unsigned schema, const struct value *values, int64_t now_ns)
 {
     struct family *f = &s->families[schema];
-    if (now_ns - s->forgot_at_ns > STREAM_FORGET)
-        forget_old(s, now_ns);
+    if (now_ns != s->now_ns) {
+        s->before_ns = s->now_ns;
+        s->now_ns = now_ns;
+        int64_t after = 3 * s->config->every_ns > STREAM_FORGET ? 3 * s->config->every_ns : STREAM_FORGET;
+        if (now_ns - s->forgot_at_ns > after) {
+            s->forgot_at_ns = now_ns;
+            forget_older(s, now_ns - after);
+        }
+    }
     struct stream *found = NULL;
     for (size_t i = 0; i < f->n && !found; i++) {
         size_t at = f->next + i < f->n ? f->next + i : f->next + i - f->n;

@@ -4,7 +4,10 @@
  *
  * A stream is found by its key values. Sensors emit their rows in the same order each time, so the search
  * begins behind the last one found: one compare a row. At most STREAMS_MAX a sensor; rows of more are refused
- * (counted by the caller). A stream that was not seen for STREAM_FORGET is forgotten. One thread. */
+ * (counted by the caller). A stream ends with its object: one that was not seen for three of the sensor's
+ * periods, and not for STREAM_FORGET, is forgotten. Where there are too many, those that the last round did
+ * not have give way at once, so that only more than STREAMS_MAX at one time are refused. One that comes back
+ * is a new one: its first row is sent whatever it says. One thread. */
 #ifndef GRIDLINE_AGENT_STREAMS_H
 #define GRIDLINE_AGENT_STREAMS_H
 
@@ -12,7 +15,7 @@
 #include "agent/threshold.h"
 
 enum { STREAMS_MAX = 8192 };
-#define STREAM_FORGET (INT64_C(600) * 1000 * 1000 * 1000)
+#define STREAM_FORGET (INT64_C(30) * 1000 * 1000 * 1000)
 
 struct stream {
     const struct schema *schema; /* borrowed from the streams */
@@ -24,6 +27,7 @@ struct stream {
     int64_t seen_at_ns;
     uint32_t wire;            /* its number on the connection, */
     uint32_t wire_connection; /* of this number; another one: not announced there yet */
+    uint32_t ring, ring_generation; /* the same in the ring of samples that wait (ring.h) */
 };
 
 struct streams;

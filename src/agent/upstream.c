@@ -2,6 +2,7 @@
 #include "agent/upstream_internal.h"
 
 #include "base/clock.h"
+#include "base/log.h"
 #include "base/mem.h"
 #include "event/block.h"
 #include "net/join.h"
@@ -105,6 +106,8 @@ static void on_down(void *arg)
 {
     struct upstream *u = arg;
     u->is_down = true;
+    if (u->ring)
+        ring_down(u->ring);
     upstream_end_demand(u);
     upstream_lease_down(u);
     upstream_datagram_down(u);
@@ -182,7 +185,15 @@ static int on_frame(void *arg, const struct frame *f)
     }
 }
 
-static const struct uplink_ops link_ops = {.on_ready = on_ready, .on_down = on_down, .on_frame = on_frame};
+static void on_done(void *arg, const struct frame_ack *ack, bool is_refused)
+{
+    struct upstream *u = arg;
+    if (u->ring)
+        ring_done(u->ring, &ack->origin, ack->seq, is_refused);
+}
+
+static const struct uplink_ops link_ops = {
+    .on_ready = on_ready, .on_down = on_down, .on_frame = on_frame, .on_done = on_done};
 
 /* ---------------------------------------------------------------- life */
 
@@ -204,9 +215,25 @@ static int open_link(struct upstream *u, const struct upstream_options *o, struc
     if (!o->spool_dir)
         return 0;
     r = uplink_spool(u->link, o->spool_dir, o->spool_max, o->ops->on_mark, o->arg);
+    if (r == -ENOSPC) { /* an agent that is silent because of a full disk helps nobody */
+        log_error("the spool %s: %s; events wait in memory until the agent starts again", o->spool_dir,
+                  err_text(r));
+        return 0;
+    }
     return r < 0 ? diag_set(why, r, 0, "the spool %s: %s", o->spool_dir,
                             r == -EBUSY ? "another agent uses it" : err_text(r))
                  : 0;
+}
+
+/* Its rows have the producer of the samples, and are its second epoch. */
+static void open_ring(struct upstream *u, const struct upstream_options *o)
+{
+    struct frame_origin origin = u->samples_origin;
+    origin.epoch++;
+    int r = o->ring_dir ? ring_open(o->ring_dir, o->ring_max, &origin, u->host, &u->ring) : 0;
+    if (r < 0)
+        log_error("%s: %s; samples are dropped and counted while there is no gateway", o->ring_dir,
+                  r == -EBUSY ? "another agent uses it" : err_text(r));
 }
 
 static void start_lease(struct upstream *u, const struct upstream_options *o)
@@ -220,7 +247,6 @@ int upstream_create(const struct upstream_options *o, struct upstream **out, str
 {
     struct upstream *u = mem_alloc(sizeof *u);
     *u = (struct upstream){.host = o->host,
-                           .spools_samples = o->spools_samples,
                            .keeps_order = o->keeps_order,
                            .takes_insecure_control = o->takes_insecure_control,
                            .is_guest = o->is_guest,
@@ -242,6 +268,7 @@ int upstream_create(const struct upstream_options *o, struct upstream **out, str
         upstream_destroy(u);
         return r;
     }
+    open_ring(u, o);
     *out = u;
     return 0;
 }
@@ -264,6 +291,7 @@ void upstream_destroy(struct upstream *u)
         return;
     if (u->link)
         say_goodbye(u);
+    ring_close(u->ring);
     upstream_datagram_fini(u);
     samples_writer_destroy(u->samples);
     block_writer_destroy(u->block);
@@ -317,6 +345,13 @@ void upstream_flush(struct upstream *u)
 {
     u->has_flushed = true;
     upstream_send_packet(u);
+    if (u->ring) {
+        const struct batch_clock clock = upstream_clock(u);
+        int r = ring_flush(u->ring, &clock);
+        if (r < 0)
+            log_error("samples that wait for the gateway can't be kept: %s; they are dropped and counted",
+                      err_text(r));
+    }
     if (block_writer_count(u->block))
         finish_block(u, (struct slice){"", 0}, (struct slice){"", 0});
     (void)uplink_commit(u->link); /* what the disk does not take waits in memory or is counted there */
@@ -332,6 +367,20 @@ static int sooner_ms(int ms, int64_t until_ns, int64_t now_ns)
     return ms >= 0 && ms < left ? ms : left > INT32_MAX ? INT32_MAX : (int)left;
 }
 
+/* Sends what waits in the ring, a block at a time; when to come back. */
+static int64_t drain_ring(struct upstream *u)
+{
+    struct slice block;
+    int64_t next_ns = INT64_MAX;
+    if (!u->ring || u->is_down || !u->lease.is_held)
+        return INT64_MAX;
+    if (u->has_begun && !u->keeps_order)
+        ring_rest(u->ring);
+    if (ring_next(u->ring, u->now_ns, &block, &next_ns) && uplink_send(u->link, FRAME_BATCH, block) < 0)
+        ring_down(u->ring); /* too much waits to be sent: again later */
+    return next_ns;
+}
+
 int upstream_pump(struct upstream *u, int64_t now_ns)
 {
     u->now_ns = now_ns;
@@ -340,13 +389,14 @@ int upstream_pump(struct upstream *u, int64_t now_ns)
     upstream_lease_keep(u, now_ns);
     if (!u->is_down)
         upstream_certificate_keep(u);
+    int64_t ring_ns = drain_ring(u);
     int ms = uplink_pump(u->link, now_ns);
     if (u->lease.must_break) {
         uplink_break(u->link, now_ns);
         u->lease.must_break = false;
         ms = uplink_pump(u->link, now_ns);
     }
-    return sooner_ms(ms, upstream_lease_next_ns(u), now_ns);
+    return sooner_ms(sooner_ms(ms, upstream_lease_next_ns(u), now_ns), ring_ns, now_ns);
 }
 
 int upstream_wait_fd(const struct upstream *u, short *events)
@@ -383,6 +433,15 @@ void upstream_counts(const struct upstream *u, struct upstream_counts *out)
     out->events.queued += block_writer_count(u->block);
     out->events.dropped[DROP_TOO_LARGE] += u->too_large;
     out->samples = u->counts;
+    if (u->ring) {
+        struct uplink_counts k;
+        ring_counts(u->ring, &k);
+        out->samples.given += k.given;
+        out->samples.passed += k.passed;
+        out->samples.queued += k.queued;
+        for (size_t i = 0; i < DROP_REASONS; i++)
+            out->samples.dropped[i] += k.dropped[i];
+    }
     out->datagrams = u->datagrams.total + u->datagrams.sent;
     out->control_refused = u->control_refused;
     uplink_bytes(u->link, &out->bytes_sent, &out->bytes_received);

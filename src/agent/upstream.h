@@ -3,7 +3,7 @@
  * acknowledgement, control.
  *
  * Two producers, each with its own sequence and ledger (DESIGN.md, "Delivery"): samples are sent when the
- * gateway is there and otherwise dropped and counted (or, with spools_samples, kept like events); events go
+ * gateway is there and otherwise go to the ring (ring.h), or without one are dropped and counted; events go
  * to the spool first, where there is one, and stay until they are acknowledged. A round's rows leave together
  * in upstream_flush. Nothing waits.
  *
@@ -70,8 +70,10 @@ struct upstream_options {
     const char *host;
     const char *spool_dir; /* NULL = none */
     uint64_t spool_max, queue_max;
-    bool spools_samples;
-    bool keeps_order; /* with spools_samples: while spooled samples wait, new ones go behind them */
+    const char
+        *ring_dir; /* of samples that wait; NULL = none. One that can't be had is done without, and logged */
+    uint64_t ring_max;
+    bool keeps_order; /* while samples wait in the ring, new ones go behind them */
     bool is_guest;
     uint32_t lease_ms; /* wanted; 0 = the gateway's choice */
     bool takes_insecure_control;
@@ -83,7 +85,7 @@ struct upstream_options {
 
 struct upstream_counts {
     struct uplink_counts events;
-    struct uplink_counts samples; /* queued is 0 */
+    struct uplink_counts samples; /* queued: in the ring */
     uint64_t bytes_sent, bytes_received;
     uint64_t datagrams;
     uint64_t control_refused; /* orders of a gateway that may give none */
@@ -97,6 +99,8 @@ void upstream_destroy(struct upstream *u);
 
 /* A row of a stream. */
 void upstream_sample(struct upstream *u, struct stream *s, int64_t time_ns, const struct value *values);
+/* A row of a stream above a limit is dropped. */
+void upstream_overflow(struct upstream *u);
 void upstream_event(struct upstream *u, const struct event *e);
 /* What came before of this sensor's events is kept together with its position. */
 void upstream_mark(struct upstream *u, const char *sensor, struct slice position);

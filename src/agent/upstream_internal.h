@@ -9,6 +9,7 @@
 #ifndef GRIDLINE_AGENT_UPSTREAM_INTERNAL_H
 #define GRIDLINE_AGENT_UPSTREAM_INTERNAL_H
 
+#include "agent/ring.h"
 #include "agent/upstream.h"
 #include "event/samples.h"
 
@@ -71,7 +72,7 @@ struct datagrams {
 struct upstream {
     struct uplink *link;
     const char *host; /* borrowed */
-    bool spools_samples, keeps_order, takes_insecure_control, is_guest;
+    bool keeps_order, takes_insecure_control, is_guest;
     const struct upstream_ops *ops; /* borrowed; never NULL */
     void *arg;
     const struct secure_ops *secure;
@@ -100,6 +101,7 @@ struct upstream {
 
     /* Samples: */
     struct frame_origin samples_origin;
+    struct ring *ring; /* NULL: none */
     struct samples_writer *samples;
     bool is_rolling; /* each row is the next one's baseline: only the connection carries that */
     bool has_begun;  /* SAMPLES_ORIGIN was sent on this one */

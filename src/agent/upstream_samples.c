@@ -59,8 +59,18 @@ int upstream_set_rolling(struct upstream *u, bool is_rolling)
     return 0;
 }
 
+static void tell_ring(struct upstream *u, bool is_final)
+{
+    struct frame_counts c;
+    while (u->ring && !u->is_down && ring_tell(u->ring, is_final, &c)) {
+        frame_put_counts(&u->frame, &c);
+        (void)upstream_send_frame(u); /* they are cumulative, and told again when they change */
+    }
+}
+
 void upstream_tell_samples(struct upstream *u, bool is_final)
 {
+    tell_ring(u, is_final);
     uint64_t state = u->counts.given + u->counts.passed; /* both only grow, and what is dropped was given */
     if (!is_final && state == u->counts_told)
         return;
@@ -278,6 +288,8 @@ static int ready_stream(struct upstream *u, struct stream *s, const struct value
     if (!is_new && !wire_of(u, s))
         is_new = true; /* the packet could not be sent: all is forgotten */
     int r = is_new ? announce(u, s, values) : rebase(u, s, values);
+    if (r == E_LIMIT && is_new && u->n_wires >= SAMPLES_STREAMS_MAX)
+        return -ENOBUFS;
     return r < 0 ? r : 1;
 }
 
@@ -303,26 +315,27 @@ static int add_sample(struct upstream *u, struct stream *s, int64_t time_ns, con
     return r < 0 ? r : add_with_size(u, s, WAY_STREAM, time_ns, values, is_vector(s));
 }
 
+void upstream_overflow(struct upstream *u)
+{
+    u->counts.given++;
+    drop_rows(u, 1, DROP_STREAMS);
+}
+
+/* Samples that can't be sent now go to the ring. */
 void upstream_sample(struct upstream *u, struct stream *s, int64_t time_ns, const struct value *values)
 {
-    const struct event e = {.time_ns = time_ns,
-                            .host = slice_str(u->host),
-                            .prog = SLICE_LIT("gridline-agent"),
-                            .schema = s->schema,
-                            .values = values,
-                            .level = LEVEL_INFO};
-    if (u->spools_samples && (u->is_down || (u->keeps_order && !upstream_is_idle(u)))) {
-        upstream_event(u, &e);
+    bool waits = u->is_down || (u->keeps_order && u->ring && !ring_is_empty(u->ring));
+    int r = waits ? -EAGAIN : add_sample(u, s, time_ns, values);
+    if (u->ring && (r == -EAGAIN || r == -ENOTCONN)) {
+        const struct batch_clock clock = upstream_clock(u);
+        ring_sample(u->ring, s, time_ns, values, &clock);
         return;
     }
     u->counts.given++;
-    if (u->is_down) {
-        drop_rows(u, 1, DROP_UNWRITABLE);
-        return;
-    }
-    int r = add_sample(u, s, time_ns, values);
-    if (r == E_LIMIT)
-        drop_rows(u, 1, DROP_TOO_LARGE);
-    else if (r < 0)
-        drop_rows(u, 1, r == -ENOMEM ? DROP_MEMORY : DROP_UNWRITABLE);
+    if (r < 0)
+        drop_rows(u, 1,
+                  r == E_LIMIT    ? DROP_TOO_LARGE
+                  : r == -ENOBUFS ? DROP_STREAMS
+                  : r == -ENOMEM  ? DROP_MEMORY
+                                  : DROP_UNWRITABLE);
 }

@@ -773,8 +773,8 @@ int archive_lost(struct archive *a, const struct archive_source *s, const struct
 {
     struct registry *registry = registry_create();
     struct batch_builder *builder = registry ? batch_builder_create(registry, 0) : NULL;
-    const struct event_head head = {.time_ns =
-                                        a->utc_ns ? a->utc_ns : clock_utc_ns(), /* before the first tick */
+    /* Nobody knows when the lost events happened: the row has the time at which the loss was found. */
+    const struct event_head head = {.time_ns = a->utc_ns ? a->utc_ns : clock_utc_ns(),
                                     .name = SLICE_LIT(LOST_TABLE),
                                     .host = SLICE_LIT(""),
                                     .prog = SLICE_LIT("gridline-archive"),

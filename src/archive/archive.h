@@ -69,7 +69,7 @@ int archive_append_some(struct archive *a, const struct archive_source *s, uint6
                         const struct batch *b, const uint32_t *index, size_t n);
 int archive_done(struct archive *a, const struct archive_source *s, uint64_t record);
 /* Records first..last of the source, or count events of them, can't be read, and why: a row of the archive's
- * own table `archive.lost`. Errors as archive_append: nothing is kept, and it comes again. */
+ * own table `archive.lost`, dated when it was found. Errors as archive_append: nothing is kept, and it comes again. */
 struct archive_loss {
     uint64_t first, last;
     uint64_t count; /* events; 0 = all of these records, nobody knows how many */

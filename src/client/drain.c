@@ -497,7 +497,7 @@ static const char *const reason_names[DROP_REASONS] = {
     [DROP_RING_FULL] = "ring_full",   [DROP_NESTED] = "nested",       [DROP_TOO_LARGE] = "too_large",
     [DROP_UNWRITABLE] = "unwritable", [DROP_MEMORY] = "memory",       [DROP_REFUSED] = "refused",
     [DROP_TOO_OLD] = "too_old",       [DROP_NO_SCHEMA] = "no_schema", [DROP_FILTERED] = "filtered",
-    [DROP_FORCED] = "forced",         [DROP_TOO_NEW] = "too_new",
+    [DROP_FORCED] = "forced",         [DROP_TOO_NEW] = "too_new",     [DROP_STREAMS] = "streams",
 };
 
 static void all_drops(struct gridline *g, uint64_t out[DROP_REASONS])

@@ -52,7 +52,6 @@ struct archiver {
     pthread_cond_t caught_up;   /* appended has moved */
     bool is_stuck;              /* it won't soon */
     _Atomic int64_t floor_ns;   /* as archive_floor; without the lock */
-    struct archive_state state; /* has a lock of its own */
     /* The loop's: */
     struct retain_rules rules;
     int64_t shortest_ns;       /* of the ages of rules */
@@ -597,6 +596,64 @@ void archiver_catch_up(void *arg)
            !a->is_stuck && pthread_cond_timedwait(&a->caught_up, &a->lock, &until) == 0)
         ;
     pthread_mutex_unlock(&a->lock);
+}
+
+/* ---------------------------------------------------------------- classes of fields */
+
+static bool get_class(void *arg, struct slice event, struct slice field, struct class_state *out)
+{
+    struct archiver *a = arg;
+    if (archive_get_class(a->archive, event, field, out))
+        return true;
+    *out = (struct class_state){.class = class_by_name(field), .by = CLASS_BY_NAME};
+    return false;
+}
+
+static uint64_t classes_generation(void *arg)
+{
+    return archive_classes_generation(((struct archiver *)arg)->archive);
+}
+
+/* An order to the archiver's thread, and its answer. */
+struct class_order {
+    struct slice event, field;
+    uint8_t class;
+    int r;
+    bool is_done;
+    pthread_mutex_t lock;
+    pthread_cond_t done;
+};
+
+static void run_class_order(void *arg, struct archive *archive)
+{
+    struct class_order *o = arg;
+    int r = archive_set_class(archive, o->event, o->field, o->class);
+    pthread_mutex_lock(&o->lock);
+    o->r = r;
+    o->is_done = true;
+    pthread_cond_signal(&o->done);
+    pthread_mutex_unlock(&o->lock);
+}
+
+/* Waits for the archiver: somebody has typed it, and is told when it is on disk. */
+static int set_class(void *arg, struct slice event, struct slice field, uint8_t class, struct diag *why)
+{
+    struct class_order o = {.event = event, .field = field, .class = class};
+    pthread_mutex_init(&o.lock, NULL);
+    pthread_cond_init(&o.done, NULL);
+    archiver_call(arg, run_class_order, &o);
+    pthread_mutex_lock(&o.lock);
+    while (!o.is_done)
+        pthread_cond_wait(&o.done, &o.lock);
+    pthread_mutex_unlock(&o.lock);
+    pthread_cond_destroy(&o.done);
+    pthread_mutex_destroy(&o.lock);
+    return o.r < 0 ? diag_set(why, o.r, 0, "%.*s of %.*s: %s", SLICE_ARG(field), SLICE_ARG(event), err_text(o.r)) : 0;
+}
+
+struct class_source archiver_classes(struct archiver *a)
+{
+    return (struct class_source){.arg = a, .get = get_class, .set = set_class, .generation = classes_generation};
 }
 
 void archiver_state(void *arg, struct archived_state *out)

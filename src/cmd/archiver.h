@@ -43,6 +43,8 @@ struct refill_index *archiver_index(struct archiver *a); /* which events the rec
 /* Waits, on any thread, until what is settled now can be seen by a view: who has an acknowledgement asks for
  * what he wrote. Not for long: one that is far behind, or can't go on, is not waited for. */
 void archiver_catch_up(void *arg);
+/* The classes of fields as the archive has decided them; good as long as the archiver. */
+struct class_source archiver_classes(struct archiver *a);
 /* Calls fn on the archiver's thread, soon. Not after archiver_destroy; those that wait then are called. */
 void archiver_call(struct archiver *a, void (*fn)(void *arg, struct archive *archive), void *arg);
 

@@ -26,6 +26,7 @@ enum {
     DESCRIPTORS_LOW = 1024,
     LOSS_PERCENT = 1,     /* of datagrams */
     FREE_LOW_PERCENT = 5, /* of a file system */
+    ACCOUNTS_MAX = 50000, /* of a larger ledger not every account is looked at */
     NAMED_MAX = 5         /* hosts named in one finding */
 };
 
@@ -53,8 +54,8 @@ struct doctor {
     size_t results[RESULT_SKIPPED + 1];
     /* Of the rows of hosts and sensors: */
     uint64_t workers, sent, lost;
-    struct group late, expired, streaming, failing;
-    uint64_t sensors;
+    struct group late, expired, streaming, failing, crowded;
+    uint64_t sensors, dropped_streams;
     struct strbuf mixed; /* "EVENT FIELD" of each that was told of, a line each: versions of a schema have the same */
 };
 
@@ -408,6 +409,39 @@ static int take_nothing(void *arg, const struct frame_answer *row)
     return 0;
 }
 
+static int take_account(void *arg, const struct frame_answer *row)
+{
+    struct doctor *d = arg;
+    struct slice host = args_text(row->args, "host");
+    uint64_t n = args_uint(row->args, "sender_streams", 0) + args_uint(row->args, "archive_overflow", 0);
+    if (n == 0)
+        return 0;
+    d->dropped_streams += args_uint(row->args, "sender_streams", 0);
+    group_add(&d->crowded, host.n ? host : args_text(row->args, "producer"));
+    return 0;
+}
+
+/* Streams above a limit: at agents, in the archive and in the summaries. */
+static void check_streams(struct doctor *d, uint64_t accounts, uint64_t left_out)
+{
+    struct ask_end end;
+    if (accounts > ACCOUNTS_MAX || !ask_all(d, "ledger", false, take_account, &end))
+        return;
+    if (d->crowded.n)
+        find(d, RESULT_WARNING, "streams",
+             "`gridline ledger --long` says whose (sender_streams, archive_overflow): a key field with ever "
+             "new "
+             "values, or raise archive.streams",
+             "%" PRIu64 " producers have more streams than a limit, %" PRIu64 " samples were dropped: %s",
+             d->crowded.n, d->dropped_streams, d->crowded.names.p);
+    if (left_out)
+        find(d, RESULT_WARNING, "summaries",
+             "raise `summary.memory` and `summary.streams`, or choose events by `summary.events`",
+             "%" PRIu64 " events are in no summary: there are too many streams", left_out);
+    if (!d->crowded.n && !left_out)
+        find(d, RESULT_OK, "streams", "", "all are within the limits");
+}
+
 /* What the gateway says of itself; numbers that it does not have are not checked. */
 static void check_status(struct doctor *d)
 {
@@ -440,6 +474,7 @@ static void check_status(struct doctor *d)
     if (overflow)
         find(d, RESULT_WARNING, "receiving", "raise net.core.rmem_max on the gateway's host",
              "the kernel had no room for %" PRIu64 " datagrams", overflow);
+    check_streams(d, args_uint(end.args, "accounts", 0), args_uint(end.args, "summary.left_out", 0));
 }
 
 static int take_sensor(void *arg, const struct frame_answer *row)
@@ -503,7 +538,7 @@ static void check_classes(struct doctor *d)
 
 static void doctor_fini(struct doctor *d)
 {
-    struct group *groups[] = {&d->late, &d->expired, &d->streaming, &d->failing};
+    struct group *groups[] = {&d->late, &d->expired, &d->streaming, &d->failing, &d->crowded};
     for (size_t i = 0; i < sizeof groups / sizeof *groups; i++)
         strbuf_fini(&groups[i]->names);
     strbuf_fini(&d->mixed);

@@ -129,6 +129,7 @@ struct archive_part {
     struct queries *queries;
     struct refill *refill;
     struct gateway_archive ops;
+    struct class_source classes; /* of its fields */
 };
 
 static int open_archive(const struct gateway_config *c, struct archive_part *p, struct diag *why)
@@ -275,7 +276,9 @@ static int serve(const struct gateway_config *c)
     if (r == 0)
         r = open_archive(c, &archive, &why);
     options.archive = archive.queries ? &archive.ops : NULL;
-    options.classes = NULL; /* the archive's: archive_class_source */
+    if (archive.archiver)
+        archive.classes = archiver_classes(archive.archiver);
+    options.classes = archive.archiver ? &archive.classes : NULL;
     if (r == 0 && c->viewer)
         r = gateway_viewer_open(&viewer, c->viewer_dir, &why);
     options.assets = c->viewer ? &viewer.ops : NULL;

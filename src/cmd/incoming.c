@@ -114,15 +114,11 @@ static bool on_notice(struct incoming *in, const struct gridline_item *item)
     case GRIDLINE_ITEM_GAP:
         on_gap(in, item);
         return false;
-    case GRIDLINE_ITEM_SUBSCRIBED:
-        if (*gridline_item_text(item)) /* a notice */
-            say_of(in, item, gridline_item_text(item));
-        return false;
     case GRIDLINE_ITEM_CONNECTED:
         in->has_connected = true;
         return false;
     case GRIDLINE_ITEM_SUBSCRIBED:
-        if (*gridline_item_text(item))
+        if (*gridline_item_text(item)) /* a notice */
             say_of(in, item, gridline_item_text(item));
         return false;
     case GRIDLINE_ITEM_BROKEN:

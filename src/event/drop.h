@@ -15,7 +15,8 @@ enum drop_reason {
     DROP_FILTERED = 9,
     DROP_FORCED = 10,
     DROP_TOO_NEW = 11,
-    DROP_REASONS = 12
+    DROP_STREAMS = 12,
+    DROP_REASONS = 13
 };
 
 #endif

@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "gateway/cursors.h"
+#include "event/drop.h"
 #include "gateway/row_filter.h"
 
 #include <errno.h>
@@ -308,12 +309,20 @@ void rows_list_fini(struct rows_list *list)
 }
 
 /* What was sent and did not come. Samples: up to the highest number seen, or to what the sender says it
- * passed if that is more. Events: numbers left out; the sender's own counts say why. */
+ * passed if that is more. Events: numbers left out, without those that were dropped here (the sender counts
+ * them as refused) or by the sender after it had numbered them: these are in `dropped`. */
 static uint64_t lost_of(const struct account *a, const struct frame_counts *sender)
 {
     uint64_t highest = account_highest(a);
-    if (a->class != CLASS_SAMPLES)
-        return less(highest, a->passed + a->queued);
+    if (a->class != CLASS_SAMPLES) {
+        static const uint8_t numbered[] = {DROP_UNWRITABLE, DROP_MEMORY, DROP_FORCED};
+        uint64_t dropped = a->refused + a->too_old;
+        if (sender && sender->dropped[DROP_REFUSED] > dropped)
+            dropped = sender->dropped[DROP_REFUSED];
+        for (size_t i = 0; sender && i < sizeof numbered; i++)
+            dropped += sender->dropped[numbered[i]];
+        return less(highest, a->passed + a->queued + dropped);
+    }
     uint64_t sent = sender && sender->passed > highest ? sender->passed : highest;
     return less(sent, less(a->taken, a->duplicate));
 }
@@ -322,14 +331,15 @@ static void add_sender(struct args_writer *row, const struct frame_counts *k)
 {
     uint64_t dropped = 0;
     for (unsigned i = 0; i < FRAME_REASONS; i++)
-        dropped += k->dropped[i];
+        dropped += i == DROP_FILTERED ? 0 : k->dropped[i];
     args_add_uint(row, "sender_taken", k->taken);
     args_add_uint(row, "sender_passed", k->passed);
     args_add_uint(row, "sender_queued", k->queued);
+    args_add_uint(row, "sender_filtered", k->dropped[DROP_FILTERED]);
     args_add_uint(row, "sender_dropped", dropped);
     struct strbuf name = {0};
     for (unsigned i = 0; i < FRAME_REASONS && row->n < ARGS_MAX - 4; i++) {
-        if (!k->dropped[i])
+        if (!k->dropped[i] || i == DROP_FILTERED)
             continue;
         strbuf_reset(&name);
         strbuf_add_str(&name, "sender_");
@@ -378,6 +388,7 @@ static void add_account(struct args_writer *row, const struct account *a, const 
     args_add_uint(row, "too_new", a->too_new);
     args_add_uint(row, "no_schema", a->no_schema);
     args_add_uint(row, "queued", a->queued);
+    args_add_uint(row, "retried", a->retried);
     args_add_uint(row, "lost", lost_of(a, sender));
     args_add_uint(row, "highest_seq", account_highest(a));
     if (sender)

@@ -141,8 +141,12 @@ static void refuse_arrival(struct ingest *in, const struct arrival *a, uint32_t 
                                 : r == -EPERM || r == -EACCES ? REFUSE_NOT_ALLOWED
                                 : is_never                    ? REFUSE_MALFORMED
                                                               : REFUSE_STORAGE;
-    a->account->taken += count;
-    *(r == -ESTALE ? &a->account->too_old : &a->account->refused) += count;
+    if (!is_never && a->source && !a->source->is_own) {
+        a->account->retried += count; /* its sender keeps it */
+    } else {
+        a->account->taken += count;
+        *(r == -ESTALE ? &a->account->too_old : &a->account->refused) += count;
+    }
     if (!is_never)
         ingest_note_store(in, r);
     if (a->source)
@@ -390,6 +394,7 @@ static void enter_group(struct ingest *in, const struct arrival *a, struct inges
                                           .account = a->account,
                                           .first = a->first,
                                           .last = a->last,
+                                          .is_kept = a->source && !a->source->is_own,
                                           .count = count,
                                           .fresh = fresh,
                                           .bridged = a->bridged,
@@ -546,8 +551,7 @@ int ingest_block(struct ingest *in, struct ingest_source *source, struct slice p
     if (!a.account)
         return -ENOMEM;
     if (!is_in_turn(source, &a)) {
-        a.account->taken += a.count;
-        a.account->refused += a.count;
+        a.account->retried += a.count; /* comes again behind the one that was turned back */
         return 0;
     }
     int r = block_decode(a.block, in->check, NULL);
@@ -744,7 +748,12 @@ static void settle_entry(struct pending *p, int turn, int r)
         return;
     a->queued -= p->count;
     if (r < 0) {
-        a->refused += p->count;
+        if (p->is_kept) {
+            a->taken -= p->count;
+            a->retried += p->count;
+        } else {
+            a->refused += p->count;
+        }
         seq_set_fini(&a->pending[turn]);
     } else {
         a->passed += p->fresh;

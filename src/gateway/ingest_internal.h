@@ -13,6 +13,7 @@ struct pending {
     struct ingest_source *source; /* NULL: gone, or wants no answer */
     struct account *account;      /* stays while it has something queued; NULL: only the batch */
     uint64_t first, last;         /* as sent; 0, 0 without origin */
+    bool is_kept;                 /* by its sender until it is acknowledged: what fails here comes again */
     uint32_t count, fresh;        /* events; of these new ones, appended */
     uint32_t bridged;             /* beside these: numbers of refused ones that count as held (ledger.h) */
     struct batch *batch;          /* for on_batch; NULL when nobody asks */

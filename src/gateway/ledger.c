@@ -360,7 +360,7 @@ void ledger_print_reason(struct strbuf *out, unsigned reason)
 {
     static const char *const names[] = {"",           "ring_full", "nested",  "too_large",
                                         "unwritable", "memory",    "refused", "too_old",
-                                        "no_schema",  "filtered",  "forced",  "too_new"};
+                                        "no_schema",  "filtered",  "forced",  "too_new", "streams"};
     if (reason && reason < sizeof names / sizeof *names)
         strbuf_add_str(out, names[reason]);
     else
@@ -398,10 +398,10 @@ static void print_account(const struct account *a, struct strbuf *out)
     strbuf_printf(out,
                   ",\"taken\":%" PRIu64 ",\"passed\":%" PRIu64 ",\"duplicate\":%" PRIu64
                   ",\"refused\":%" PRIu64 ",\"too_old\":%" PRIu64 ",\"too_new\":%" PRIu64
-                  ",\"no_schema\":%" PRIu64 ",\"queued\":%" PRIu64 ",\"lost\":%" PRIu64
+                  ",\"no_schema\":%" PRIu64 ",\"queued\":%" PRIu64 ",\"retried\":%" PRIu64 ",\"lost\":%" PRIu64
                   ",\"highest_seq\":%" PRIu64 ",\"ranges\":%zu,\"counts\":",
                   a->taken, a->passed, a->duplicate, a->refused, a->too_old, a->too_new, a->no_schema,
-                  a->queued, account_lost(a), account_highest(a), a->class == CLASS_EVENTS ? a->held.n : 0);
+                  a->queued, a->retried, account_lost(a), account_highest(a), a->class == CLASS_EVENTS ? a->held.n : 0);
     print_counts(account_counts(a), out);
     strbuf_add_char(out, '}');
 }

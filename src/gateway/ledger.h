@@ -1,19 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* ledger.h - what this gateway has seen of each (producer, epoch), and which sequence numbers it holds.
  *
- * Per account, always: taken = passed + duplicate + refused + too_old + too_new + no_schema + queued. Taken
- * is what came in by a BATCH or as samples, counted each time it comes; passed is in the journal; queued
- * waits for its sync; refused was not stored (and events are sent again, or never could be stored); too_old
- * is older than the archive keeps it, or may have been stored and forgotten; too_new is further ahead than
- * the archive takes it; no_schema are samples of a stream that was not announced.
+ * Per account, always: taken = passed + duplicate + refused + too_old + too_new + no_schema + queued. Taken is what
+ * came in by a BATCH or as samples, counted each time it comes; passed is in the journal; queued waits for
+ * its sync; refused was not stored and will not come again; too_old is older than the archive keeps it, or may have
+ * been stored and forgotten; too_new is further ahead than the archive takes it;
+ * no_schema are samples of a stream that was not announced. Events that were turned back for now, which their
+ * sender keeps and sends again, are retried: they were not taken and are in no other sum.
  *
  * Of events the numbers held are kept, as a set of ranges: that is how the second copy is known. Samples are
  * never sent again and each packet comes once (a connection, or the window of its datagrams), so there the
  * highest number is enough: what did not come is lost = highest - taken.
  *
  * Accounts are made again at start from the newest checkpoint and what follows it in the journal. What was
- * refused, too_old, too_new, duplicate or no_schema since that checkpoint is not known any more then; of
- * samples it is counted as lost.
+ * refused, too_old, too_new, duplicate or no_schema since that checkpoint is not known any more then; of samples it is
+ * counted as lost. (Checkpoints of versions before `retried` have it in refused.)
  *
  * Bounded: accounts that were quiet for LEDGER_KEEP_S are forgotten, and past LEDGER_MAX the one that was
  * quiet longest. What the sender of such an account sends again would be stored twice. Of the first kind it
@@ -34,6 +35,7 @@ struct account {
     struct frame_origin origin; /* the map's key */
     struct account *newer, *older;
     uint64_t taken, passed, duplicate, refused, too_old, too_new, no_schema, queued;
+    uint64_t retried; /* since the gateway runs */
     union {
         struct {                                   /* events */
             struct seq_set held;                   /* in the journal, synced */

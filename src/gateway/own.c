@@ -255,6 +255,7 @@ void own_ledger(struct own *o, const struct account *a, struct slice host)
         {SLICE_LIT("too_new"), value_uint(a->too_new)},
         {SLICE_LIT("no_schema"), value_uint(a->no_schema)},
         {SLICE_LIT("queued"), value_uint(a->queued)},
+        {SLICE_LIT("retried"), value_uint(a->retried)},
     };
     own_event(o, LEVEL_INFO, SLICE_LIT("ledger"), values, leave_out(values, sizeof values / sizeof *values));
 }

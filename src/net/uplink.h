@@ -58,6 +58,9 @@ struct uplink_ops {
      * negative result ends the connection: what is not known and below FRAME_OPTIONAL, or can't be read, is
      * E_PROTO. */
     int (*on_frame)(void *arg, const struct frame *f);
+    /* Acknowledged, or (ack.seq is the last of what is refused) never taken: also of blocks that the owner
+     * sends itself, by uplink_send. */
+    void (*on_done)(void *arg, const struct frame_ack *ack, bool is_refused);
 };
 
 struct uplink_options {

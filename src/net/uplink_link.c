@@ -203,6 +203,8 @@ static int on_ack(struct uplink *u, struct slice payload)
         return E_PROTO;
     u->has_progress = true;
     uplink_acknowledge(u, &a.origin, a.seq);
+    if (u->options.ops && u->options.ops->on_done)
+        u->options.ops->on_done(u->options.arg, &a, false);
     return 0;
 }
 
@@ -217,6 +219,9 @@ static int on_refuse(struct uplink *u, struct slice payload, int64_t now_ns)
         return 1;
     }
     uplink_refuse(u, &r);
+    if (u->options.ops && u->options.ops->on_done && r.count)
+        u->options.ops->on_done(u->options.arg, &(struct frame_ack){r.origin, r.first_seq + r.count - 1},
+                                true);
     return 0;
 }
 

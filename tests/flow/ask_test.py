@@ -409,9 +409,10 @@ class Ask(unittest.TestCase):
         self.gateway(script)
         out, err = self.run_it("ledger")
         self.assertEqual(err, "")
-        self.assertEqual(out.splitlines()[-1],
-                         "20 taken = 14 passed + 0 filtered + 2 duplicate + 2 dropped + 2 queued; adds up: yes; 3 lost on the way; "
-                         "1 of 2 epochs open: at least 40")
+        self.assertEqual(out.splitlines()[-3:], [
+            "at the gateway: 20 taken = 14 passed + 0 filtered + 2 duplicate + 2 dropped (refused 2) + 2 queued; adds up: yes",
+            "3 lost between sender and gateway",
+            "1 of 2 producers is still connected or ended without a goodbye; totals may grow (40 so far)"])
         self.assertIn("abababab  ", out)
         out, err = self.run_it("ledger", "-t", "json")
         self.assertEqual([json.loads(line)["at_least"] for line in out.splitlines()], [9, 40])
@@ -419,7 +420,26 @@ class Ask(unittest.TestCase):
 
     def test_a_ledger_that_does_not_add_up(self):
         self.gateway(lambda verb, given: [(MORE, "", dict(self.ACCOUNT, passed=6)), (OK, "", {})])
-        self.assertIn("adds up: NO", self.run_it("ledger", code=FAILED)[0])
+        out = self.run_it("ledger", code=FAILED)[0]
+        self.assertIn("adds up: NO, 1 taken are nowhere, in 1 of 1 accounts:\n    node1, producer abababab, epoch 1, events: 1 taken are nowhere", out)
+
+    def test_the_senders_drops_are_in_the_sum(self):
+        """Drops that are shown are in the sum beside them, by reason; what was sent again is not dropped. Issue 17."""
+        sender = {"sender_taken": 15000, "sender_passed": 952, "sender_queued": 2, "sender_filtered": 0, "sender_dropped": 14046,
+                  "sender_unwritable": 14000, "sender_forced": 46, "retried": 1234}
+        self.gateway(lambda verb, given: [(MORE, "", dict(self.ACCOUNT, **sender)), (OK, "", {})])
+        out = self.run_it("ledger")[0].splitlines()
+        self.assertEqual(out[-3:], [
+            "at the senders: 15,000 taken = 952 passed + 0 filtered + 0 duplicate + 14,046 dropped (unwritable 14,000, forced 46) + 2 queued; "
+            "adds up: yes",
+            "at the gateway: 10 taken = 7 passed + 0 filtered + 1 duplicate + 1 dropped (refused 1) + 1 queued; adds up: yes",
+            "0 lost between sender and gateway; 1,234 turned back for now and sent again"])
+
+    def test_senders_whose_drops_are_not_told(self):
+        sender = {"sender_taken": 15000, "sender_passed": 954, "sender_queued": 0, "sender_filtered": 0, "sender_dropped": 0}
+        self.gateway(lambda verb, given: [(MORE, "", dict(self.ACCOUNT, **sender)), (OK, "", {})])
+        out = self.run_it("ledger", code=FAILED)[0]
+        self.assertIn("adds up: NO, 14,046 taken are nowhere, in 1 of 1 accounts:\n    node1, producer abababab", out)
 
     # ------------------------------------------------------------ doctor
 
@@ -444,7 +464,11 @@ class Ask(unittest.TestCase):
                 yield MORE, "", dict(WORKERS[0], host="node3", state="expired", datagrams_sent=100, datagrams_lost=50)
                 yield OK, "", {}
             elif verb == "status":
-                yield OK, "", {"journal.bytes": 950, "journal.max": 1000, "journal.forced": 2, "datagrams.overflow": 3}
+                yield OK, "", {"journal.bytes": 950, "journal.max": 1000, "journal.forced": 2, "datagrams.overflow": 3, "summary.left_out": 7}
+            elif verb == "ledger":
+                yield MORE, "", dict(self.ACCOUNT, sender_taken=100, sender_passed=10, sender_dropped=90, sender_streams=90)
+                yield MORE, "", dict(self.ACCOUNT, host="node2")
+                yield OK, "", {}
             elif verb == "sensor.list":
                 yield MORE, "", {"asked": 1}
                 yield MORE, "", {"host": "node1", "worker": 1, "sensor": "disk", "state": "failed"}
@@ -466,6 +490,8 @@ class Ask(unittest.TestCase):
         self.assertEqual(self.checks(rows, "journal")[0][0], "warning")
         self.assertEqual(self.checks(rows, "receiving")[0][0], "warning")
         self.assertEqual(self.checks(rows, "sensors"), [("warning", "1 of 2 fail: disk on node1")])
+        self.assertEqual(self.checks(rows, "streams"), [("warning", "1 producers have more streams than a limit, 90 samples were dropped: node1")])
+        self.assertEqual(self.checks(rows, "summaries")[0][0], "warning")
         os.unlink(config)
         open(config, "w", encoding="ascii").close()
         self.assertNotIn("problem", [r["result"] for r in self.doctor("--config", config, code=PARTLY)])

@@ -138,13 +138,13 @@ def case_archive(work):
 
 
 def case_dropped(work):
-    """Samples that came while there was no gateway."""
+    """Samples that came while there was no gateway, at an agent that does not keep them."""
     gateway = gateway_of(work)
     rules = defaults(work, gateway)
     query = rules["events-dropped"]
     soon = query.replace("at('now-15m')", "at('now-15s')")
     assert soon != query
-    agent = Agent(AGENT, work, "cut", [gateway.addresses[0]], "self { every = 300ms refresh = 300ms }\nvector { every = 10ms }\n"
+    agent = Agent(AGENT, work, "cut", [gateway.addresses[0]], "spool_samples = false\nself { every = 300ms refresh = 300ms }\nvector { every = 10ms }\n"
                   "load { every = 10ms refresh = 10ms }\n").start()
     guard = Guard(GUARD, work, "unix:" + gateway.socket, quick(rules, {"events-dropped"}, events_dropped=soon)).start()
     wait_for(lambda: sql(gateway, "SELECT time FROM self LIMIT 1"), "what the agent says of itself")

@@ -112,7 +112,7 @@ static inline bool same_agent(const struct agent_config *a, const struct agent_c
            same_text(a->run_dir, b->run_dir) && same_text(a->socket, b->socket) &&
            same_text(a->gateways, b->gateways) && a->is_guest == b->is_guest &&
            a->runs_defaults == b->runs_defaults && a->spool_max == b->spool_max &&
-           a->queue_max == b->queue_max && a->spool_samples == b->spool_samples &&
+           a->queue_max == b->queue_max && a->spool_samples == b->spool_samples && a->samples_max == b->samples_max &&
            a->has_global_time == b->has_global_time &&
            a->budget_cpu == b->budget_cpu && a->budget_memory == b->budget_memory &&
            same_text(a->config_url, b->config_url) && a->config_every_ns == b->config_every_ns &&

@@ -142,7 +142,7 @@ static void test_defaults(void **unused)
     loads("");
     assert_null(config->host);
     assert_string_equal(config->gateways, "");
-    assert_false(config->is_guest || config->spool_samples);
+    assert_true(!config->is_guest && config->spool_samples);
     assert_true(config->runs_defaults);
     assert_int_equal(config->spool_max, 64 << 20);
     assert_int_equal(config->queue_max, 1 << 20);

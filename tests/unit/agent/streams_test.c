@@ -127,6 +127,27 @@ static void too_many_and_forgotten(void **state)
     streams_destroy(s);
 }
 
+/* Streams of objects that have ended give way: a churn of many times the limit is never refused. */
+static void churn(void **state)
+{
+    (void)state;
+    enum { AT_A_TIME = 3000, ROUNDS = 12 };
+    struct sensor_config c = config(NULL, 0);
+    struct streams *s = streams_create(&c);
+    char device[16];
+    for (unsigned round = 1; round <= ROUNDS; round++)
+        for (unsigned i = 0; i < AT_A_TIME; i++) {
+            (void)snprintf(device, sizeof device, "%u.%u", round, i);
+            const struct value row[] = {value_text(slice_str(device)), value_float(1), value_none()};
+            assert_non_null(streams_find(s, 0, row, round * NS_PER_S));
+            assert_true(streams_count(s) <= STREAMS_MAX);
+        }
+    const struct value row[] = {value_text(SLICE_LIT("last")), value_float(1), value_none()};
+    assert_non_null(streams_find(s, 0, row, NS_PER_S * ROUNDS + 2 * STREAM_FORGET));
+    assert_int_equal(streams_count(s), 1); /* the others ended */
+    streams_destroy(s);
+}
+
 static void renewed_is_sent_again(void **state)
 {
     (void)state;
@@ -155,7 +176,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(first_change_and_refresh), cmocka_unit_test(drift),
         cmocka_unit_test(events_always_pass),       cmocka_unit_test(any_order_finds_the_same),
-        cmocka_unit_test(too_many_and_forgotten),   cmocka_unit_test(renewed_is_sent_again),
+        cmocka_unit_test(too_many_and_forgotten), cmocka_unit_test(churn),   cmocka_unit_test(renewed_is_sent_again),
         cmocka_unit_test(all_declared_schemas),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

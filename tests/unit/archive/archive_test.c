@@ -4,6 +4,7 @@
 #include "unit/archive/rows_seen.h"
 
 #include "archive/archive_internal.h"
+#include "base/clock.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -415,6 +416,35 @@ static void whole_records(void **state)
     model_fini(&m);
 }
 
+/* A loss that is found before the first tick is dated when it was found, not 1970. Issue 17. */
+static void loss_has_no_time_of_1970(void **state)
+{
+    (void)state;
+    const int64_t before = clock_utc_ns();
+    struct archive *a = open_archive();
+    const struct archive_loss lost = {.first = 1, .last = 9, .why = SLICE_LIT("a test")};
+    assert_int_equal(archive_lost(a, &journal, &lost), 0);
+    assert_int_equal(archive_done(a, &journal, 9), 0);
+    assert_int_equal(archive_flush(a), 0);
+    struct view_reader *r = NULL;
+    struct view *v = NULL;
+    assert_int_equal(view_reader_create(a, NULL, 0, &r, NULL), 0);
+    assert_int_equal(view_take(r, &v), 0);
+    struct scan_spec spec = {.name = SLICE_LIT("archive.lost"), .from_ns = INT64_MIN, .to_ns = INT64_MAX};
+    struct scan *s = NULL;
+    struct scan_chunk c;
+    struct rows rows;
+    assert_int_equal(scan_open(v, &spec, &s), 0);
+    assert_int_equal(scan_next(s, &c), 1);
+    assert_int_equal(scan_read(s, BLOB_TIMES, NULL, 0, &rows), 0);
+    assert_int_equal(rows.n, 1);
+    assert_true(rows.time_ns[0] >= before && rows.time_ns[0] <= clock_utc_ns());
+    scan_close(s);
+    view_release(v);
+    view_reader_destroy(r);
+    archive_close(a);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -428,6 +458,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(long_partitions, set_up, tear_down),
         cmocka_unit_test_setup_teardown(views_stay, set_up, tear_down),
         cmocka_unit_test_setup_teardown(whole_records, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(loss_has_no_time_of_1970, set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -95,12 +95,13 @@ static void test_commit_fails(void **state)
     assert_int_equal(s.refuse.first_seq, 3);
     assert_int_equal(s.refuse.retry_ms, INGEST_RETRY_MS);
     assert_int_equal(other.refusals, 1);
-    assert_int_equal(bench_account(&b, 1)->refused, 4);
+    assert_int_equal(bench_account(&b, 1)->retried, 4); /* the sender keeps them: not taken, not dropped */
+    assert_int_equal(bench_account(&b, 1)->taken, 2);
     assert_int_equal(bench_give(&b, &s, 1, 7, 2),
                      0); /* was on its way: must not be taken, for 3..6 are missing */
     ingest_drain(b.in);
     assert_int_equal(s.acks, 1);
-    assert_int_equal(bench_account(&b, 1)->refused, 6);
+    assert_int_equal(bench_account(&b, 1)->retried, 6);
     assert_int_equal(bench_give(&b, &s, 1, 3, 2), 0); /* again, from there on */
     assert_int_equal(bench_give(&b, &s, 1, 5, 2), 0);
     assert_int_equal(bench_give(&b, &s, 1, 7, 2), 0);
@@ -111,6 +112,8 @@ static void test_commit_fails(void **state)
     for (uint64_t n = 1; n <= 8; n++)
         assert_int_equal(a.times[1][n], 1);
     assert_int_equal(a.times[2][1], 0);
+    assert_int_equal(bench_account(&b, 1)->taken, 8);
+    assert_int_equal(bench_account(&b, 1)->refused, 0); /* nothing was lost */
     bench_close(&b);
 }
 
@@ -436,7 +439,7 @@ static void test_second_group_fails_too(void **state)
     ingest_drain(b.in);
     assert_int_equal(s.refusals + again.refusals + other.refusals, 3);
     assert_int_equal(s.acks + again.acks, 0);
-    assert_int_equal(bench_account(&b, 1)->refused, 10);
+    assert_int_equal(bench_account(&b, 1)->retried, 10);
     assert_int_equal(bench_account(&b, 1)->held.n, 0);
     break_disk(&b, false);
     assert_int_equal(bench_give(&b, &again, 1, 1, 5), 0);

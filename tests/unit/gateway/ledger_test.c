@@ -100,7 +100,7 @@ static void test_print(void **state)
                         "\"01020000000000000000000000000000\",\"epoch\":1,\"class\":\"events\","
                         "\"state\":\"closed\",\"taken\":6,\"passed\":3,"
                         "\"duplicate\":2,\"refused\":1,\"too_old\":0,\"too_new\":0,\"no_schema\":0,\"queued\":0,"
-                        "\"lost\":0,\"highest_seq\":3,"
+                        "\"retried\":0,\"lost\":0,\"highest_seq\":3,"
                         "\"ranges\":1,\"counts\":{\"taken\":"
                         "3,\"passed\":3,\"queued\":0,\"dropped\":{}}}]}\n");
     a->passed++;

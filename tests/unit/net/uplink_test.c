@@ -67,7 +67,7 @@ static int on_frame(void *arg, const struct frame *f)
     return s->answer;
 }
 
-static const struct uplink_ops ops = {on_ready, on_down, on_frame};
+static const struct uplink_ops ops = {.on_ready = on_ready, .on_down = on_down, .on_frame = on_frame};
 
 static void on_mark(void *arg, struct slice name, struct slice position)
 {

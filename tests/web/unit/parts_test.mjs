@@ -22,8 +22,14 @@ test('numbers', () => {
 test('the ledger adds up, or it is said by how much not', () => {
     const good = {taken: 10, passed: 5, duplicate: 1, refused: 1, too_old: 1, no_schema: 1, queued: 1, lost: 3, state: 'open'};
     assert.equal(accountOf(good).off, 0);
-    const sums = sumsOf([good, {...good, passed: 4}, {taken: 1, passed: 1, sender_unwritable: 54, sender_dropped: 54}]);
-    assert.deepEqual([sums.wrong, sums.taken, sums.dropped, sums.lost, sums.senders], [1, 21, 6, 6, {unwritable: 54}]);
+    const told = {taken: 1, passed: 1, sender_taken: 60, sender_passed: 1, sender_filtered: 2, sender_queued: 3, sender_unwritable: 54, sender_dropped: 54};
+    const sums = sumsOf([good, {...good, passed: 4}, told]);
+    assert.deepEqual([sums.wrong, sums.gateway.off, sums.gateway.taken, sums.gateway.dropped, sums.lost, sums.retried], [1, 1, 21, 6, 6, 0]);
+    assert.deepEqual([sums.senders.off, sums.senders.taken, sums.senders.dropped, sums.senders.reasons], [0, 60, 54, {unwritable: 54}]);
+    assert.equal(sums.bad, 6 + 6 + 54);
+    assert.equal(accountOf({...told, sender_taken: 61}).off, 1); /* "adds up" is about what is shown: the senders' drops are in it */
+    assert.equal(sumsOf([{taken: 2, passed: 1, refused: 1, sender_taken: 2, sender_passed: 1, sender_refused: 1}]).bad, 1); /* one loss, told by both */
+    assert.equal(sumsOf([{taken: 2, passed: 2, retried: 5}]).bad, 0); /* sent again is not dropped */
 });
 
 test('tables: missing comes last either way; numbers as numbers; every word of a filter', () => {

@@ -9,8 +9,8 @@ import {Icon} from '../ui/basic.js';
 const EVERY_MS = 5000, CONFIGS_MS = 30000, SELDOM_MS = 60000, LARGE = 20000;
 const BEHIND = 1000; /* records that the archive has not read yet: more than a moment's */
 
-const QUESTION = `SELECT (SELECT sum(lost) + sum(refused) + sum(too_old) + sum(no_schema) FROM ledger) AS lost,
-    (SELECT sum(sender_dropped) FROM ledger) AS dropped,
+/* What a gateway refuses for good its sender counts, too. */
+const QUESTION = `SELECT (SELECT sum(lost + refused + too_old + no_schema + coalesce(sender_dropped, 0) - coalesce(sender_refused, 0)) FROM ledger) AS lost,
     (SELECT count(*) FROM workers) AS hosts,
     (SELECT count(*) FROM workers WHERE state IN ('late', 'expired', 'missing')) AS silent,
     (SELECT count(*) FROM faults WHERE state = 'firing') AS firing,
@@ -81,7 +81,7 @@ const summary = computed(() => {
     if (s.firing)
         parts.push(`${s.firing} firing`);
     if (s.lost !== undefined) /* null: nothing was ever taken */
-        parts.push(`lost ${count(s.lost ?? 0)}`);
+        parts.push(`lost or dropped ${count(s.lost ?? 0)}`);
     if (s.silent)
         parts.push(`${count(s.silent)} of ${count(s.hosts)} silent`);
     else
@@ -104,8 +104,7 @@ export function StatusChip()
 {
     frameStatus();
     const {look, icon, parts} = summary.value;
-    const dropped = shared.value.value?.dropped;
     return html`<button type="button" class=${cx('status chip', look)} onClick=${() => go('system')}
-        title=${`The gateway: ${parts.join(', ')}${dropped ? `; senders dropped ${count(dropped)}` : ''}. Click for the System page.`}>
+        title=${`The gateway: ${parts.join(', ')}. Click for the System page.`}>
         <${Icon} name=${icon} /><span class="status-parts">${parts.map((p, i) => html`<span key=${i}>${p}</span>`)}</span></button>`;
 }

@@ -42,12 +42,11 @@ function Stats({hosts, ledger, faults})
     const accounts = ledger.value.value;
     const sums = useMemo(() => sumsOf(accounts ?? []), [accounts]);
     const firing = (faults.value.value ?? []).filter(f => f.state === 'firing').length;
-    const bad = sums.lost + sums.dropped;
     return html`<div class="stats"><${HostStats} rows=${hosts.value.value ?? []} />
         <${Stat} label="Faults" value=${count(firing)} look=${firing ? 'error' : 'ok'} onClick=${() => go('faults')}
             note=${firing ? 'firing now' : 'nothing is firing'} />
-        <${Stat} label="Events" value=${rate === null ? MISSING : short(rate) + '/s'} note=${short(sums.taken) + ' taken since the gateway runs'} />
-        <${Stat} label="Lost or dropped" value=${count(bad)} look=${bad ? 'warn' : 'ok'} onClick=${() => go('system')}
+        <${Stat} label="Events" value=${rate === null ? MISSING : short(rate) + '/s'} note=${short(sums.gateway.taken) + ' taken since the gateway runs'} />
+        <${Stat} label="Lost or dropped" value=${count(sums.bad)} look=${sums.bad ? 'warn' : 'ok'} onClick=${() => go('system')}
             note=${sums.wrong ? `${sums.wrong} accounts do not add up` : 'every account adds up'} />
     </div>`;
 }
@@ -216,16 +215,23 @@ function ClusterCharts()
 const LedgerLine = ({name, n, isBad, why}) =>
     html`<div class=${isBad && n > 0 ? 'text-warn' : ''} title=${why}><dt>${name}</dt><dd class="num">${count(n)}</dd></div>`;
 
+/* A hop's numbers; whether they add up is said of these. */
+const LedgerHop = ({title, hop, children}) =>
+    html`<div class="ledger-sum"><strong>${title}</strong>
+            ${hop.off ? html`<${Chip} look="error" icon="cross">off by ${count(hop.off)}<//>` : html`<${Chip} look="ok" icon="ok">adds up<//>`}</div>
+        <dl class="ledger">${['taken', 'passed', 'filtered', 'duplicate'].map(name => html`<${LedgerLine} key=${name} name=${name} n=${hop[name]} />`)}
+            ${Object.entries(hop.reasons).map(([r, n]) => html`<${LedgerLine} key=${r} name=${'dropped: ' + r.replace('_', ' ')} n=${n} isBad why=${REASONS[r]} />`)}
+            <${LedgerLine} name="queued" n=${hop.queued} />${children}</dl>`;
+
 function LedgerSums({rows})
 {
-    const s = sumsOf(rows), senders = Object.entries(s.senders);
-    return html`<div class="ledger-sum">${s.wrong ? html`<${Chip} look="error" icon="cross">${s.wrong} of ${rows.length} accounts do not add up<//>`
-                                                  : html`<${Chip} look="ok" icon="ok">adds up<//>`}
-            <span class="note">taken = passed + duplicate + dropped + queued, in each of ${rows.length} accounts</span></div>
-        <dl class="ledger">${['taken', 'passed', 'duplicate'].map(name => html`<${LedgerLine} key=${name} name=${name} n=${s[name]} />`)}
-            ${Object.entries(s.reasons).map(([r, n]) => html`<${LedgerLine} key=${r} name=${r.replace('_', ' ')} n=${n} isBad why=${REASONS[r]} />`)}
-            <${LedgerLine} name="queued" n=${s.queued} /><${LedgerLine} name="lost on the way" n=${s.lost} isBad why="numbers that never came" /></dl>
-        ${senders.length > 0 && html`<p class="note">Dropped by senders: ${senders.map(([r, n]) => `${r.replace('_', ' ')} ${count(n)}`).join(', ')}.</p>`}`;
+    const s = sumsOf(rows);
+    return html`<div class="ledger-sum">${s.wrong ? html`<${Chip} look="error" icon="cross">${s.wrong} of ${rows.length} accounts do not add up<//>` : null}
+            <span class="note">taken = passed + filtered + duplicate + dropped + queued, in each of ${rows.length} accounts and at both hops</span></div>
+        ${s.reported > 0 && html`<${LedgerHop} title="At the senders, as they report it" hop=${s.senders} />`}
+        <${LedgerHop} title="At the gateway" hop=${s.gateway}>
+            <${LedgerLine} name="lost on the way" n=${s.lost} isBad why="sent, and never received" />
+            ${s.retried > 0 && html`<${LedgerLine} name="sent again" n=${s.retried} why="turned back for now; not dropped, and in no sum" />`}<//>`;
 }
 
 const Ledger = ({poll}) =>

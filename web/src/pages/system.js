@@ -29,7 +29,10 @@ function ledgerHints(add, ledger)
         'This is a bug of ours: gridline ledger shows them; please report it.');
     add(sums.lost, 'warn', `${count(sums.lost)} events or samples were lost on the way`,
         'Samples by datagrams may be lost; many are a sign of a full network or a busy gateway.');
-    add(sums.dropped, 'warn', `${count(sums.dropped)} events were dropped by the gateway`, 'The table below says whose and why.');
+    add(sums.gateway.dropped, 'warn', `${count(sums.gateway.dropped)} events or samples were dropped by the gateway`, 'The table below says whose and why.');
+    add(sums.senders.dropped, 'warn', `${count(sums.senders.dropped)} events or samples were dropped by their senders: ${
+        Object.entries(sums.senders.reasons).map(([r, c]) => `${r.replace('_', ' ')} ${count(c)}`).join(', ')}`,
+        'gridline ledger --long says whose. unwritable, forced: the gateway was away for too long; streams: more streams than a limit.');
 }
 
 function storeHints(add, status, archive)
@@ -150,7 +153,7 @@ const LEDGER = [
     {id: 'epoch', label: 'Epoch', end: true, value: r => r.epoch},
     {id: 'class', label: 'Class', value: r => r.class},
     {id: 'state', label: 'State', value: r => r.state},
-    ...['taken', 'passed', 'duplicate', 'refused', 'too_old', 'no_schema', 'queued', 'lost'].map(name => {
+    ...['taken', 'passed', 'duplicate', 'refused', 'too_old', 'no_schema', 'queued', 'retried', 'lost'].map(name => {
         const column = counted(name, name.replace('_', ' '));
         return IS_BAD.has(name) ? {...column, cell: r => html`<${Bad} n=${r[name]} />`} : column;
     }),

@@ -122,7 +122,7 @@ size_t field_map_want(const struct field_map *m, const uint16_t *want, size_t n_
         uint16_t field = base_of(m, want[i]);
         for (uint16_t k = field == FIELD_NONE ? (uint16_t)FIELD_NONE : m->first[field]; k != FIELD_NONE;
              k = m->next[k])
-            if (n < m->stored->n_columns)
+            if (n < 2 * m->stored->n_columns) /* once for the field and once for its companion */
                 out[n++] = k;
     }
     qsort(out, n, sizeof *out, compare_ids);
@@ -288,7 +288,7 @@ static bool takes_as_is(const struct field_map *m, const struct sources *s, uint
     if (s->n != 1 || !m->fields->states)
         return !m->fields->states;
     if (class == CLASS_TEXT)
-        return type == VALUE_TEXT || type == VALUE_BYTES;
+        return type == VALUE_TEXT || (type == VALUE_BYTES && wanted == VALUE_BYTES);
     if (value_is_text(type))
         return false;
     return type == wanted;

@@ -37,8 +37,8 @@ struct field_map {
 /* Borrows both tables. -ENOMEM. */
 int field_map_init(struct field_map *m, const struct table_def *fields, const struct table_def *stored, bool is_old,
                    struct arena *arena);
-/* The stored columns that make the wanted ones, ascending, at out, which has room for all of them: how many. want NULL =
- * all of them. */
+/* The stored columns that make the wanted ones, ascending, at out, which has room for twice the columns that are stored:
+ * how many. */
 size_t field_map_want(const struct field_map *m, const uint16_t *want, size_t n_want, uint16_t *out);
 /* The chunk by fields. *needs_rows: of some field only its rows can tell (is_old), its summary has a count at most. */
 int field_map_chunk(const struct field_map *m, const struct blob_chunk *c, struct arena *arena, struct blob_chunk *out,

@@ -494,7 +494,7 @@ static int read_fields(struct scan *s, unsigned what, const uint16_t *want, size
     size_t n = n_want;
     struct rows stored;
     if (!is_plain && !(what & BLOB_ALL_COLUMNS)) {
-        uint16_t *list = arena_alloc(&s->arena, (s->map.stored->n_columns + 1) * sizeof *list);
+        uint16_t *list = arena_alloc(&s->arena, (2 * s->map.stored->n_columns + 1) * sizeof *list);
         if (!list)
             return -ENOMEM;
         n = field_map_want(&s->map, want, n_want, list);

@@ -434,13 +434,23 @@ int sql_chunk_column(const struct blob_chunk *chunk, uint16_t id)
     return from < chunk->n_columns && chunk->ids[from] == id ? (int)from : -1;
 }
 
+/* A number with the type that the column has in all rows. */
+static struct value as_column(const struct sql_field *f, struct value v)
+{
+    if (f->class != CLASS_NUMBER || f->type != VALUE_FLOAT)
+        return v;
+    return v.type == VALUE_INT                           ? value_float((double)v.i)
+           : v.type == VALUE_UINT || v.type == VALUE_BOOL ? value_float((double)v.u)
+                                                          : v;
+}
+
 struct value sql_key_value(struct slice fields, const struct sql_field *f, char buf[VALUE_SPELLING_MAX])
 {
     struct slice name;
     struct value v;
     while (stream_key_next(&fields, &name, &v))
         if (slice_eq(name, f->field) && (f->class != CLASS_UNKNOWN || v.type == f->type))
-            return class_value(f->class, v, buf);
+            return as_column(f, class_value(f->class, v, buf));
     return value_none();
 }
 

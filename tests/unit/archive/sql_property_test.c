@@ -11,6 +11,7 @@
 #include "archive/merge.h"
 #include "archive/retain.h"
 #include "base/mem.h"
+#include "base/text.h"
 
 #include <sqlite3.h>
 
@@ -19,20 +20,24 @@
 
 enum { EVENTS = 3, VERSIONS = 3, FIELDS_MAX = 14, COLUMNS_MAX = 64, HOSTS = 4, RECORDS_MAX = 400 };
 
-/* A column as SQL should have it: by the rule of docs/sql.md. */
+/* A column as it is stored, one a name and type; or as SQL should have it, one a field, by the rule of docs/sql.md. */
 struct known_column {
     struct field field;
     char name[64];
     bool is_wild; /* any value of its type: no sums */
+    uint8_t class;
+    bool is_companion;
 };
 
 struct known_event {
     const char *name, *table;
     struct schema *versions[VERSIONS];
     size_t n_versions;
-    struct known_column columns[COLUMNS_MAX];
+    struct known_column columns[COLUMNS_MAX]; /* stored */
     size_t n_columns;
-    size_t n_declared; /* columns that the plain table has */
+    size_t n_declared;                           /* of them the plain table of rows has */
+    struct known_column fields[2 * COLUMNS_MAX]; /* of SQL, with companions */
+    size_t n_fields, n_visible;
     bool is_made;
     bool is_mixed; /* a field is a key in one version and a value in another */
 };
@@ -61,26 +66,28 @@ static bool one_in(uint64_t n)
 
 static bool is_taken(const struct known_event *e, const char *name)
 {
-    for (size_t i = 0; i < e->n_columns; i++)
-        if (sqlite3_stricmp(e->columns[i].name, name) == 0)
+    for (size_t i = 0; i < e->n_fields; i++)
+        if (sqlite3_stricmp(e->fields[i].name, name) == 0)
             return true;
     return false;
 }
 
-static void name_column(const struct known_event *e, struct known_column *c)
+static void name_field(struct known_event *e, struct known_column *c)
 {
     static const char *const built_in[] = {"time",  "host", "prog",         "level",       "producer",
                                            "epoch", "seq",  "clock_offset", "clock_bound", "nan"};
-    char first[40], second[52];
+    char first[52];
     const char *dollar = "";
     for (size_t i = 0; i < sizeof built_in / sizeof *built_in; i++)
         if (slice_eq_nocase(c->field.name, slice_str(built_in[i])))
             dollar = "$";
-    (void)snprintf(first, sizeof first, "%s%.*s", dollar, SLICE_ARG(c->field.name));
-    (void)snprintf(second, sizeof second, "%s:%s", first, value_type_name(c->field.type));
-    (void)snprintf(c->name, sizeof c->name, "%s", is_taken(e, first) ? second : first);
+    (void)snprintf(first, sizeof first, "%s%.*s%s", dollar, SLICE_ARG(c->field.name),
+                   !c->is_companion           ? ""
+                   : c->class == CLASS_NUMBER ? ":number"
+                                              : ":text");
+    (void)snprintf(c->name, sizeof c->name, "%s", first);
     for (unsigned i = 2; is_taken(e, c->name); i++)
-        (void)snprintf(c->name, sizeof c->name, "%s:%u", second, i);
+        (void)snprintf(c->name, sizeof c->name, "%s:%u", first, i);
 }
 
 static struct known_column *column_of(struct known_event *e, const struct field *f)
@@ -101,7 +108,6 @@ static void learn(struct known_event *e, const struct schema *s)
         struct known_column *c = &e->columns[e->n_columns];
         c->field = s->fields[i];
         c->is_wild = one_in(3);
-        name_column(e, c);
         e->n_columns++;
     }
 }
@@ -116,7 +122,8 @@ static void make_version(struct known_event *e)
     for (size_t i = 0; i < e->n_columns && n < FIELDS_MAX; i++)
         if (e->columns[i].field.role == ROLE_KEY || below(2)) {
             fields[n] = e->columns[i].field;
-            bool is_other = one_in(30); /* what was a key is a value, or the other way round */
+            /* What was a key is a value, or the other way round. */
+            bool is_other = one_in(30) && fields[n].type != VALUE_BYTES;
             fields[n++].role ^= is_other;
             e->is_mixed |= is_other;
         }
@@ -126,6 +133,8 @@ static void make_version(struct known_event *e)
                           .help = SLICE_LIT(""),
                           .type = (uint8_t)(1 + below(VALUE_TYPES - 1)),
                           .role = e->n_versions == 0 && one_in(4) ? ROLE_KEY : ROLE_VALUE};
+        if (f.role == ROLE_KEY && f.type == VALUE_BYTES) /* beside text they would be base64 in rows, and bytes in keys */
+            f.type = VALUE_TEXT;
         bool is_new = !column_of(e, &f);
         for (size_t i = 0; i < n; i++)
             is_new &= fields[i].type != f.type || !slice_eq(fields[i].name, f.name);
@@ -152,24 +161,105 @@ static const char *declared_type(uint8_t type)
     return names[type];
 }
 
+/* The table of rows as they came: of each stored column its value (p) and its text (s), without affinity. */
 static void declare(struct known_event *e)
 {
     char text[300];
     if (!e->is_made) {
         (void)snprintf(
             text, sizeof text,
-            "CREATE TABLE %s(time INTEGER, host TEXT, prog TEXT, level TEXT, producer TEXT, epoch INTEGER, "
+            "CREATE TABLE %s_rows(time INTEGER, host TEXT, prog TEXT, level TEXT, producer TEXT, epoch INTEGER, "
             "seq INTEGER, clock_offset INTEGER, clock_bound INTEGER)",
             e->table);
         exec(text);
         e->is_made = true;
     }
     for (; e->n_declared < e->n_columns; e->n_declared++) {
-        const struct known_column *c = &e->columns[e->n_declared];
-        (void)snprintf(text, sizeof text, "ALTER TABLE %s ADD COLUMN \"%s\" %s", e->table, c->name,
-                       declared_type(c->field.type));
+        (void)snprintf(text, sizeof text,
+                       "ALTER TABLE %s_rows ADD COLUMN p%zu; ALTER TABLE %s_rows ADD COLUMN s%zu", e->table,
+                       e->n_declared, e->table, e->n_declared);
         exec(text);
     }
+}
+
+/* The type of a field that was stored with these, a bit each. */
+static uint8_t field_type(uint8_t class, unsigned stored)
+{
+    if (class == CLASS_TEXT)
+        return stored == 1u << VALUE_BYTES ? VALUE_BYTES : VALUE_TEXT;
+    for (uint8_t type = VALUE_INT; type <= VALUE_BOOL; type++)
+        if (stored == 1u << type)
+            return type;
+    return VALUE_FLOAT;
+}
+
+/* One more field of SQL: the first of the stored columns `from`, and all that have its name. */
+static void add_field(struct known_event *e, size_t from, bool is_companion)
+{
+    struct known_column *f = &e->fields[e->n_fields];
+    struct class_state state;
+    unsigned stored = 0;
+    *f = e->columns[from];
+    assert_true(archive_get_class(t.a, slice_str(e->name), f->field.name, &state));
+    f->class = state.class;
+    f->is_companion = is_companion;
+    for (size_t i = 0; i < e->n_columns; i++)
+        if (slice_eq(e->columns[i].field.name, f->field.name)) {
+            stored |= 1u << e->columns[i].field.type;
+            f->is_wild |= e->columns[i].is_wild;
+        }
+    f->field.type = field_type(f->class, stored);
+    if (is_companion) {
+        f->class = f->class == CLASS_NUMBER ? CLASS_TEXT : CLASS_NUMBER;
+        f->field.type = f->class == CLASS_NUMBER ? VALUE_FLOAT : VALUE_TEXT;
+    }
+    name_field(e, f);
+    e->n_fields++;
+}
+
+static void list_fields(struct known_event *e)
+{
+    e->n_fields = 0;
+    for (int is_companion = 0; is_companion < 2; is_companion++) {
+        for (size_t i = 0; i < e->n_columns; i++) {
+            bool is_first = true;
+            for (size_t k = 0; k < i; k++)
+                is_first &= !slice_eq(e->columns[k].field.name, e->columns[i].field.name);
+            if (is_first)
+                add_field(e, i, is_companion);
+        }
+        e->n_visible = is_companion ? e->n_visible : e->n_fields;
+    }
+}
+
+/* The plain table with one column a field, of the rows as they came. */
+static void make_table(struct known_event *e)
+{
+    struct strbuf create = {0}, select = {0};
+    list_fields(e);
+    strbuf_printf(&create, "DROP TABLE IF EXISTS %s; CREATE TABLE %s(time INTEGER, host TEXT, prog TEXT, level TEXT, "
+                           "producer TEXT, epoch INTEGER, seq INTEGER, clock_offset INTEGER, clock_bound INTEGER",
+                  e->table, e->table);
+    for (size_t i = 0; i < e->n_fields; i++) {
+        const struct known_column *f = &e->fields[i];
+        strbuf_printf(&create, ", \"%s\" %s", f->name, declared_type(f->field.type));
+        strbuf_add_str(&select, ", coalesce(NULL, NULL");
+        for (size_t k = 0; k < e->n_columns; k++) {
+            uint8_t type = e->columns[k].field.type;
+            bool is_text = type == VALUE_TEXT || type == VALUE_BYTES;
+            if (!slice_eq(e->columns[k].field.name, f->field.name) || (f->class == CLASS_NUMBER && is_text))
+                continue;
+            bool is_value = f->class == CLASS_NUMBER || f->field.type == VALUE_BYTES;
+            strbuf_printf(&select, ", %c%zu", is_value ? 'p' : 's', k);
+        }
+        strbuf_add_str(&select, ")");
+    }
+    strbuf_printf(&create, "); INSERT INTO %s SELECT time, host, prog, level, producer, epoch, seq, clock_offset, "
+                           "clock_bound%s FROM %s_rows",
+                  e->table, select.p, e->table);
+    exec(create.p);
+    strbuf_fini(&create);
+    strbuf_fini(&select);
 }
 
 static void bind(sqlite3_stmt *s, int i, struct value v)
@@ -212,9 +302,9 @@ static void insert(struct known_event *e, const struct batch *b, size_t i)
     struct strbuf text = {0};
     sqlite3_stmt *s = NULL;
     const struct event *v = &b->events[i];
-    strbuf_printf(&text, "INSERT INTO %s VALUES(?,?,?,?,?,?,?,?,?", e->table);
+    strbuf_printf(&text, "INSERT INTO %s_rows VALUES(?,?,?,?,?,?,?,?,?", e->table);
     for (size_t c = 0; c < e->n_columns; c++)
-        strbuf_add_str(&text, ",?");
+        strbuf_add_str(&text, ",?,?");
     strbuf_add_str(&text, ")");
     assert_int_equal(sqlite3_prepare_v2(plain, text.p, -1, &s, NULL), SQLITE_OK);
     sqlite3_bind_int64(s, 1, v->time_ns);
@@ -224,7 +314,16 @@ static void insert(struct known_event *e, const struct batch *b, size_t i)
     bind_origin(s, &b->origin, i);
     for (uint32_t f = 0; f < v->schema->n_fields; f++) {
         struct known_column *c = column_of(e, &v->schema->fields[f]);
-        bind(s, 10 + (int)(c - e->columns), v->values[f]);
+        int at = 10 + 2 * (int)(c - e->columns);
+        struct value one = v->values[f];
+        struct strbuf bytes = {0};
+        char buf[VALUE_SPELLING_MAX];
+        bind(s, at, one.type == VALUE_NUMBER ? value_number(one) : one);
+        if (one.type == VALUE_BYTES)
+            text_add_base64(&bytes, value_slice(one));
+        if (one.type != VALUE_NONE)
+            bind(s, at + 1, value_text(one.type == VALUE_BYTES ? strbuf_slice(&bytes) : value_spelling(&one, buf)));
+        strbuf_fini(&bytes);
     }
     assert_int_equal(sqlite3_step(s), SQLITE_DONE);
     sqlite3_finalize(s);
@@ -246,6 +345,7 @@ static struct value random_value(const struct known_column *c, char *room)
 {
     static const char *const texts[] = {
         "", "a", "A", "b%", "node17", "5", "05", "5.0", "gr\xc3\xbc\xc3\x9f", "x'y"};
+    static const char *const written[] = {"0.50", ".25", "-1.750", "5.", "+0.5", "nan"};
     switch (c->field.type) {
     case VALUE_INT:
         return value_int(small_int(c));
@@ -263,6 +363,10 @@ static struct value random_value(const struct known_column *c, char *room)
         return value_bool(below(2));
     case VALUE_TEXT:
         return value_text(slice_str(texts[below(sizeof texts / sizeof *texts)]));
+    case VALUE_NUMBER: {
+        struct slice text = slice_str(written[below(sizeof written / sizeof *written)]);
+        return (struct value){.p = text.p, .n = (uint32_t)text.n, .type = VALUE_NUMBER};
+    }
     default:
         for (size_t i = 0; i < 4; i++)
             room[i] = (char)below(3);
@@ -374,7 +478,7 @@ static void retain(const struct retain_file *f)
     for (size_t i = 0; i < EVENTS; i++) {
         if (!events[i].is_made)
             continue;
-        (void)snprintf(text, sizeof text, "DELETE FROM %s WHERE time >= %lld AND time < %lld",
+        (void)snprintf(text, sizeof text, "DELETE FROM %s_rows WHERE time >= %lld AND time < %lld",
                        events[i].table, (long long)f->from_ns, (long long)(f->from_ns + t.partition_ns));
         exec(text);
     }
@@ -401,9 +505,11 @@ static void keep_in_order(void)
 
 static const char *const builtins[] = {"time", "host", "prog", "level"};
 
+static bool is_star; /* of a table by *, which has no companions */
+
 static const struct known_column *random_column(const struct known_event *e)
 {
-    return e->n_columns ? &e->columns[below(e->n_columns)] : NULL;
+    return e->n_columns ? &e->fields[below(is_star ? e->n_visible : e->n_fields)] : NULL;
 }
 
 static void put_name(struct strbuf *q, const char *alias, const char *name)
@@ -437,7 +543,7 @@ static void put_literal(struct strbuf *q, uint8_t type)
                                           "-9223372036854775808"};
     static const char *const blobs[] = {"x''", "x'00'", "x'0102'", "'a'"};
     if (one_in(25))
-        type = (uint8_t)(1 + below(VALUE_TYPES - 1)); /* types that do not go together */
+        type = (uint8_t)(1 + below(VALUE_BYTES)); /* types that do not go together */
     if (type == VALUE_TEXT)
         strbuf_add_str(q, texts[below(sizeof texts / sizeof *texts)]);
     else if (type == VALUE_BYTES)
@@ -630,6 +736,7 @@ static void put_groups(struct strbuf *q, const struct known_event *e)
 /* Few rows on the left, or it would take long in plain SQLite. */
 static void put_join(struct strbuf *q, const struct known_event *e, const struct known_event *f)
 {
+    is_star = true;
     strbuf_add_str(q, "SELECT count(*), ");
     put_aggregate(q, e, "l");
     strbuf_add_str(q, ", ");
@@ -655,6 +762,7 @@ static void put_join(struct strbuf *q, const struct known_event *e, const struct
         strbuf_add_str(q, " = ");
         put_name(q, "r", random_column(f)->name);
     }
+    is_star = false;
     put_where(q, f, "r");
 }
 
@@ -861,21 +969,32 @@ static void check_query(void)
     strbuf_fini(&q);
 }
 
+/* Streams go by keys with their types: 1 and "1" are two, of one text; and a value of that name is no key. */
+static bool has_keys_of_two_types(const struct known_event *e)
+{
+    for (size_t i = 0; i < e->n_columns; i++)
+        for (size_t k = 0; k < i; k++)
+            if ((e->columns[i].field.role == ROLE_KEY || e->columns[k].field.role == ROLE_KEY) &&
+                slice_eq(e->columns[i].field.name, e->columns[k].field.name))
+                return true;
+    return false;
+}
+
 /* The newest row of each stream; which one of several of the same time is not said. */
 static void check_latest(const struct known_event *e)
 {
     struct strbuf ours = {0}, theirs = {0};
     struct lines want = {NULL, 0, 0}, got = {NULL, 0, 0};
     strbuf_add_str(&ours, "SELECT host, prog");
-    for (size_t i = 0; i < e->n_columns; i++)
-        if (e->columns[i].field.role == ROLE_KEY)
-            strbuf_printf(&ours, ", \"%s\"", e->columns[i].name);
+    for (size_t i = 0; i < e->n_visible; i++)
+        if (e->fields[i].field.role == ROLE_KEY)
+            strbuf_printf(&ours, ", \"%s\"", e->fields[i].name);
     strbuf_add_slice(&theirs, strbuf_slice(&ours));
     strbuf_printf(&ours, ", time FROM %s_latest", e->table);
     strbuf_printf(&theirs, ", max(time) FROM %s GROUP BY host, prog", e->table);
-    for (size_t i = 0; i < e->n_columns; i++)
-        if (e->columns[i].field.role == ROLE_KEY)
-            strbuf_printf(&theirs, ", \"%s\"", e->columns[i].name);
+    for (size_t i = 0; i < e->n_visible; i++)
+        if (e->fields[i].field.role == ROLE_KEY)
+            strbuf_printf(&theirs, ", \"%s\"", e->fields[i].name);
     assert_true(ask_plain(theirs.p, &want) && ask_ours(ours.p, &got));
     sort_lines(&want);
     sort_lines(&got);
@@ -897,9 +1016,9 @@ static void check_columns(const struct known_event *e)
     (void)snprintf(text, sizeof text, "SELECT * FROM %s", e->table);
     struct sql_query q = {.text = slice_str(text)};
     assert_int_equal(sql_prepare(t.engine, &q, &s, &why), 0);
-    assert_int_equal(sql_columns(s), 4 + e->n_columns);
-    for (size_t i = 0; i < e->n_columns; i++)
-        assert_string_equal(sql_column_name(s, 4 + i), e->columns[i].name);
+    assert_int_equal(sql_columns(s), 4 + e->n_visible);
+    for (size_t i = 0; i < e->n_visible; i++)
+        assert_string_equal(sql_column_name(s, 4 + i), e->fields[i].name);
     sql_finish(s);
 }
 
@@ -950,10 +1069,13 @@ static void one_archive(uint64_t from, unsigned rounds, unsigned queries)
             keep_in_order();
         if (one_in(5))
             reopen();
+        for (size_t k = 0; k < EVENTS; k++)
+            if (events[k].is_made)
+                make_table(&events[k]);
         for (unsigned k = 0; k < queries; k++)
             check_query();
         const struct known_event *e = random_event();
-        if (!e->is_mixed)
+        if (!e->is_mixed && !has_keys_of_two_types(e))
             check_latest(e);
         check_columns(e);
     }

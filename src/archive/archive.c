@@ -434,20 +434,26 @@ static struct archive_stream *get_stream(struct archive *a, const struct event *
 
 /* ---------------------------------------------------------------- rows */
 
+/* Of a file whose own words about its span were lost only its begin is certain (salvage.c): a partition ends where the next
+ * one begins, whatever it says. */
 struct partition_span archive_span_of(const struct archive *a, int64_t time_ns)
 {
     int64_t width = a->o.partition_ns, rest = time_ns % width;
-    int64_t from = time_ns - (rest < 0 ? rest + width : rest);
+    int64_t from = time_ns - (rest < 0 ? rest + width : rest), next = INT64_MAX;
     struct partition_span new = {.from_ns = from, .to_ns = from + width};
+    const struct partition_span *found = NULL;
     for (size_t i = 0; i < a->n_spans; i++) {
         const struct partition_span *s = &a->spans[i];
-        if (s->from_ns <= time_ns && time_ns < s->to_ns)
-            return *s;
-        if (s->to_ns <= time_ns && s->to_ns > new.from_ns) /* made with another length */
+        if (s->from_ns > time_ns)
+            next = s->from_ns < next ? s->from_ns : next;
+        else if (s->to_ns > time_ns)
+            found = !found || s->from_ns > found->from_ns ? s : found;
+        else if (s->to_ns > new.from_ns) /* made with another length */
             new.from_ns = s->to_ns;
-        if (s->from_ns > time_ns && s->from_ns < new.to_ns)
-            new.to_ns = s->from_ns;
     }
+    if (found)
+        new = *found;
+    new.to_ns = next < new.to_ns ? next : new.to_ns;
     return new;
 }
 

@@ -158,7 +158,8 @@ def case_resident(work):
     assert states[:4] == ["live", "late", "expired", "live"] and states[-1] == "deregistered", states
     assert set(states[4:-1]) <= {"late", "live"}, states
     for a in gateway.accounts():
-        assert a["state"] == "closed", a
+        # Of samples of the outage some may still be in the agent's ring: the next start goes on with them.
+        assert a["state"] == "closed" or a["counts"]["queued"], a
         assert a["class"] == "samples" or a["counts"]["passed"] == a["passed"], a
 
 

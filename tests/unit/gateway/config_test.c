@@ -639,7 +639,7 @@ static void test_table(void **unused)
             in_sections += key.name[inner.n] != '\0';
         }
     }
-    assert_int_equal(n, 74);
+    assert_int_equal(n, 76);
     assert_int_equal(in_sections, 34);
 }
 

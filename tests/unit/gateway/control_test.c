@@ -745,17 +745,17 @@ static void the_ledger_is_told(void **state)
     assert_true(says(
         &all,
         "host=node1 producer=40404040404040404040404040404040 epoch=1 class=samples state=open "
-        "taken=92 passed=80 duplicate=2 refused=0 too_old=0 no_schema=10 queued=0 retried=0 lost=10 "
+        "taken=92 passed=80 duplicate=2 refused=0 too_old=0 too_new=0 no_schema=10 queued=0 retried=0 lost=10 "
         "highest_seq=80 sender_taken=120 sender_passed=100 sender_queued=0 sender_filtered=0 sender_dropped=20 sender_ring_full=20 "
         "tail=unknown, at least 120 at_least=120 | \n"));
     assert_true(says(&all,
                      "\nproducer=77777777777777777777777777777777 epoch=1 class=events state=closed taken=7 "
-                     "passed=7 duplicate=0 refused=0 too_old=0 no_schema=0 queued=0 retried=0 lost=2 highest_seq=9"));
+                     "passed=7 duplicate=0 refused=0 too_old=0 too_new=0 no_schema=0 queued=0 retried=0 lost=2 highest_seq=9"));
     assert_true(says(&all, "tail=known at_least=9"));
     events->refused = 1; /* has a number, and is dropped: no longer lost on the way */
     events->taken++;
     ask(&b, &again, &(struct question){.verb = "ledger"});
-    assert_true(says(&again, "refused=1 too_old=0 no_schema=0 queued=0 retried=0 lost=1 highest_seq=9"));
+    assert_true(says(&again, "refused=1 too_old=0 too_new=0 no_schema=0 queued=0 retried=0 lost=1 highest_seq=9"));
     ask(&b, &some, &(struct question){.verb = "ledger", .workers = "node*"});
     assert_int_equal(some.n_rows, 1);
     ask(&b, &none, &(struct question){.verb = "ledger", .workers = "gate*"});

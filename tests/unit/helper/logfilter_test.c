@@ -545,7 +545,7 @@ static void test_full_queue(void **state)
     static const char *const lines[] = {"put a 1", "put b 2", "put a 3", "get a", "get b", "get a"};
     for (size_t i = 0; i < sizeof lines / sizeof *lines; i++)
         (void)line(&x, lines[i]);
-    expect(&x, "get k=\"a\" v=\"3\"\nget k=\"b\" v=\"2\"\nget k=\"a\"\n");
+    expect(&x, "get k=\"a\" v=3\nget k=\"b\" v=2\nget k=\"a\"\n");
     assert_int_equal(logfilter_stats(x.f)->evicted, 1);
     assert_int_equal(logfilter_stats(x.f)->unpaired, 1);
     stop(&x);

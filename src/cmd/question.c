@@ -171,7 +171,7 @@ int question_pages(struct question *q, const char *verb)
     } while (after.type != VALUE_NONE);
     args_writer_fini(&page);
     say_progress_end();
-    if (code == EXIT_OK && q->rows == 0 && q->args.n && !q->may_be_none) {
+    if (code == EXIT_OK && q->rows == 0 && q->args.n && !q->may_be_none && !q->is_order) {
         say("nothing is meant by that; without a choice all are listed");
         return EXIT_NOT_FOUND;
     }

@@ -44,6 +44,7 @@ struct question {
     bool is_silent;     /* rows are only counted */
     bool prints_itself; /* set before question_open: with an encoding there is no table, the caller has an
                            output */
+    bool is_order; /* it has no rows to give */
     bool may_be_none;   /* no row is no failure */
     /* Sees each row before it is printed: false leaves it out. NULL: prints all. */
     bool (*on_row)(void *arg, const struct frame_answer *row);

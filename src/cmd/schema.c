@@ -15,7 +15,7 @@ static const struct table_column columns[] = {
 
 static int ask(const struct question_options *o, char *const *words, const char *class)
 {
-    struct question q = {.table_options = {.event = "schema.field", .columns = columns}, .may_be_none = class != NULL};
+    struct question q = {.table_options = {.event = "schema.field", .columns = columns}, .is_order = class != NULL};
     int code = question_open(&q, o, "gridline-schema");
     args_add_text(&q.args, "event", slice_str(words[0]));
     if (class) {

@@ -4,7 +4,8 @@
 
     schema_test.py CASE GATEWAY
 
-`shown` needs no archive's classes. `set` needs gateway_main.c to give the gateway the archive's class source."""
+shown   the classes there are, by name and by what was seen
+set     one by hand, which stays over a restart and is in the audit"""
 import shutil
 import sys
 import tempfile
@@ -14,7 +15,11 @@ from grid import Gateway, run, stop_all, wait_for
 
 
 def begin(work):
-    g = Gateway(sys.argv[2], work, "gateway", "tcp://127.0.0.1:0").start()
+    g = Gateway(sys.argv[2], work, "gateway", "tcp://127.0.0.1:0", settings=[f"archive.dir={work}/archive"]).start()
+    return publish(g)
+
+
+def publish(g):
     run(g.command, "log", "--to", "unix:" + g.socket, "rpc.call", "status=17", "latency=12", "job_id=9")
     wait_for(lambda: g.gridline("schema", "show", "rpc.call", check=False).returncode == 0, "its schema is known")
     return g
@@ -37,7 +42,7 @@ def shown(work):
     g.stop()
 
 
-def set(work):  # needs the archive's class source
+def set(work):
     g = begin(work)
     wait_for(lambda: field(g, "status").get("numbers"), "the archive has counted it")
     assert g.gridline("schema", "set", "rpc.call", "nothing", "text", check=False).returncode == 3
@@ -46,7 +51,7 @@ def set(work):  # needs the archive's class source
     assert len(g.rows("latest", "--where", "status = '17' AND status < '2'")) == 1
     assert [e for e in g.events("control") if "schema.set" in str(e)], "it is in the audit"
     g.stop()
-    g.start()
+    publish(g.start())  # the directory knows a schema when an event of it comes
     assert (field(g, "status")["class"], field(g, "status")["by"]) == ("text", "by hand"), "kept over a restart"
     g.stop()
 

@@ -220,12 +220,12 @@ def case_formats(work):
     out = site.command("--format", "csv", input=statement)
     assert out.stdout == csv, out
     out = site.command("SELECT time, host, id FROM job_start WHERE id < 3 ORDER BY id")
-    assert out.stdout == ("time                         host  id\n2026-11-15T10:00:01.000000Z  web1   1\n"
-                          "2026-11-15T10:00:02.000000Z  db1    2\n"), out.stdout
+    assert out.stdout == ("time                         host  id\n2026-11-15T10:00:01.000000Z  web1  1\n"
+                          "2026-11-15T10:00:02.000000Z  db1   2\n"), out.stdout
     out = site.command("--format", "ulm", "--event", "again", "SELECT * FROM job_start WHERE id = 2")
-    assert out.stdout == "DATE=20261115100002.000000 HOST=db1 PROG=test LVL=Info NL.EVNT=again id=2 x=1.5\n", out
+    assert out.stdout == "DATE=20261115100002.000000 HOST=db1 PROG=test LVL=Info NL.EVNT=again id=\"2\" x=1.5\n", out
     out = site.command("--format", "xml", "SELECT time, host, 'again' AS name, id FROM job_start WHERE id = 1")
-    assert '<event time="2026-11-15T10:00:01.000000Z" host="web1" level="info" name="again"><f n="id" t="int">1</f>' in out.stdout
+    assert '<event time="2026-11-15T10:00:01.000000Z" host="web1" level="info" name="again"><f n="id" t="text">1</f>' in out.stdout
     for wrong in ("SELECT host FROM job_start", "SELECT time, host, count(*), 'n' AS name FROM job_start"):
         out = site.command("--format", "ulm", wrong)
         assert out.returncode == 2 and out.stdout == "", out

@@ -233,6 +233,8 @@ static uint8_t seen_of(struct value v)
 
 static void store(struct live *l, struct live_table *t, struct live_column *c, uint32_t row, struct value v)
 {
+    if (v.type == VALUE_NUMBER) /* rules compare the number; its spelling is the archive's */
+        v = value_number(v);
     uint8_t seen = seen_of(v);
     if ((c->seen & seen) != seen) {
         c->seen |= seen;

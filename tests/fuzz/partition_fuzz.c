@@ -56,7 +56,7 @@ static void save(const char *path, const struct strbuf *bytes)
 static void put_blob(struct partition *p, uint64_t k)
 {
     static const struct field field = {.name = {"v", 1}, .unit = {"", 0}, .help = {"", 0}, .type = VALUE_INT};
-    static const struct table_def table = {{"cpu", 3}, &field, 1};
+    static const struct table_def table = {.name = {"cpu", 3}, .columns = &field, .n_columns = 1};
     int64_t time[ROWS], value[ROWS];
     uint64_t seq[ROWS];
     uint8_t level[ROWS] = {0};

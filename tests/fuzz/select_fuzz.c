@@ -154,7 +154,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         make_schemas();
     for (size_t i = 0; i < OPTIONS; i++)
         lines[i] = next_line(&rest);
-    const struct select_spec spec = {lines[0], lines[1], lines[2], lines[3], lines[4], lines[5], lines[6]};
+    const struct select_spec spec = {.events = lines[0],
+                                     .hosts = lines[1],
+                                     .where = lines[2],
+                                     .on_change = lines[3],
+                                     .cross = lines[4],
+                                     .delta = lines[5],
+                                     .every = lines[6]};
     int r = selector_create(&spec, NOW_NS, &s, &why);
     if (r < 0) {
         check_error(r, &why);

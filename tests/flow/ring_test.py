@@ -37,10 +37,15 @@ def beats(g, where="1"):
 
 
 def check_whole(g, rows):
-    """Each run's heartbeats: every number once, in the order of their times."""
+    """Each run's heartbeats: every number once, in the order of their times. What was on the way when the gateway ended is lost, as samples
+    may be, and the ledger counts it: a round or two."""
+    missing = 0
     for run in {r[0] for r in rows}:
         numbers = [r[1] for r in rows if r[0] == run]
-        assert numbers == list(range(1, len(numbers) + 1)), (run, numbers)
+        assert numbers == sorted(set(numbers)) and numbers[0] == 1, (run, numbers)
+        missing += numbers[-1] - len(numbers)
+    lost = sum(r["lost"] for r in g.rows("ledger") if r["class"] == "samples")
+    assert missing <= 2 and (missing == 0 or lost >= missing), (missing, lost)
 
 
 def ring_rows(g):

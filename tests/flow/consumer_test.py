@@ -268,7 +268,7 @@ def case_collect_count(work):
     assert [line.split("DATE=")[1][:8] for line in lines] == ["20260101", "20260102", "20260103"], lines
     # Two stragglers behind one that was written: both are counted, and the exit code says that it is not all in order.
     got = Reader("collect", "--wait", "1ms", "-e", "app.y", "-n", "3", "-t", "ndjson", "unix:" + a.socket)
-    subscribed(a)
+    wait_for(lambda: any(r["event"] == "app.y" for r in a.rows("subscriptions")), "the subscription, not the one before")
     for i, day in enumerate((3, 1, 2)):
         log("unix:" + a.socket, "app.y", time=f"2026-01-0{day}", n=day)
         wait_for(lambda: len(got.lines) == i + 1, "the event")

@@ -340,9 +340,3 @@ int field_map_rows(const struct field_map *m, const struct rows *in, const uint1
     out->columns = columns;
     return 0;
 }
-
-struct value field_key_value(const struct table_def *fields, uint16_t field, struct value v,
-                             char buf[VALUE_SPELLING_MAX])
-{
-    return class_value(fields->states ? fields->states[field].class : CLASS_UNKNOWN, v, buf);
-}

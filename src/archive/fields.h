@@ -46,8 +46,5 @@ int field_map_chunk(const struct field_map *m, const struct blob_chunk *c, struc
 /* The rows by fields: the wanted columns that have values (want NULL = all but companions). */
 int field_map_rows(const struct field_map *m, const struct rows *in, const uint16_t *want, size_t n_want,
                    struct arena *arena, struct rows *out);
-/* A value of a stream's key by the class of that field of the table. */
-struct value field_key_value(const struct table_def *fields, uint16_t field, struct value v,
-                             char buf[VALUE_SPELLING_MAX]);
 
 #endif

@@ -85,8 +85,7 @@ static int decide_all(struct view_reader *r, struct catalog *c)
 
 static int decide_folder(struct view_reader *r)
 {
-    bool is_busy = r->is_deciding;
-    if (is_busy)
+    if (r->is_deciding) /* the view that decides is being taken */
         return 0;
     r->is_deciding = true;
     int e = decide_all(r, r->catalog);
